@@ -426,6 +426,8 @@ class ContinuedFrom(Event, frozen=True, tag="continued_from"):
 
     run: str
     keys: tuple[str, ...] = ()
+    signal_keys: tuple[tuple[str, str], ...] = ()
+    """Names and idempotency keys of signals that were seen before."""
 
 
 class StateCarried(Event, frozen=True, tag="state_carried"):

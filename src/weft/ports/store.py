@@ -181,6 +181,11 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
 
     group: str = ""
     """Appends of one batch with the same group, which is not empty, are written all together or not at all."""
+    continues: RunId = ""
+    """
+    With *create*: the run that this one continues.  Its messages are messages for the new run from then on, also those
+    that are posted later.
+    """
 
     def __post_init__(self) -> None:
         if self.expected < 0 or (self.count <= 0 if self.body else self.count):
@@ -552,6 +557,7 @@ class InboxStore(Protocol):
         """
         Store *messages* in their order, in one transaction; return, for each, its number or the error that refused it.
 
+        A message for a run that another one continues (``Append.continues``) is stored for that one.
         The error is RunNotFound.  The owners of the runs hear of it soon (:meth:`listen`).
         """
         ...

@@ -379,7 +379,7 @@ class Runner:
         """Send the run *id* the signal *name*; see :meth:`AsyncRunner.signal`."""
         self._do(self._inner.signal(id, name, value, key=key, by=by))
 
-    def continue_as_new(self, id: str, new_id: str | None = None, *, by: str | None = None) -> Handle[Self]:
+    def continue_as_new(self, id: str, new_id: str | None = None, *, by: str | None = None) -> Handle:
         """Start another run from the state of the run *id*; see :meth:`AsyncRunner.continue_as_new`."""
         return Handle(self, self._do(self._inner.continue_as_new(id, new_id, by=by)).ref)
 

@@ -296,8 +296,22 @@ class RunnerQueries:
         def has_it(run: Run) -> bool:
             return ref.key in (run.memory.keys or {})
 
-        run = await self._until(ref, has_it)
+        try:
+            run = await self._until(ref, has_it)
+        except RunClosed:
+            successor = await self._successor(ref.id)  # the message was passed on to it
+            if successor is None:
+                raise
+            return await self._numbered(RunRef(successor, key=ref.key))
         return RunRef(ref.id, (run.memory.keys or {})[ref.key or ""])
+
+    async def _successor(self, id: str) -> str | None:
+        """Return the run that continues from the state of *id*, which has finished; None if there is none."""
+        found = await self._found(RunRef(id))
+        if isinstance(found, Worker):
+            return found.run.memory.successor
+        outcome = decode_outcome(found.outcome)
+        return (await self._run(found)).memory.successor if outcome is None else outcome.successor
 
     @overload
     async def gather(

@@ -35,7 +35,6 @@ from weft.errors import InvalidOption, RunClosed, RunNotHeld, RunParked
 from weft.log import check_encodable, needs_encoding
 from weft.log import register as register_class
 from weft.log.module_names import workflows_of
-from weft.log.outcome import decode_outcome
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
@@ -504,6 +503,11 @@ class AsyncRunner(LiveViews):
         """
         try:
             worker = await self._runtime.changeable(id)
+        except RunClosed:
+            successor = await self._successor(id)
+            if successor is None:
+                raise
+            await self.signal(successor, name, value, key=key, by=by)
         except RunNotHeld as refused:
             at = self._runtime.dispatcher.clock.time()
             signal = ev.SignalReceived(0, name, value, at, key or uuid.uuid4().hex, by)
@@ -531,36 +535,30 @@ class AsyncRunner(LiveViews):
             kind = MERGE_POLICIES
         await self._runtime.mailbox.post(refused.run_id, kind, event)
 
-    async def continue_as_new(self, id: str, new_id: str | None = None, *, by: str | None = None) -> Handle[Self]:
+    async def continue_as_new(self, id: str, new_id: str | None = None, *, by: str | None = None) -> AsyncHandle:
         """
         Start another run from the state of the run *id*, which ends with that; return a handle of the new one.
 
         That is for an open run whose history has grown long.  The new run has its workflow, the states of its
-        components and the last values that others read, its policies and options, and the keys of inputs that were
-        seen.  Both are stored in one transaction.  The old run is ``completed``, and its record names the new one;
-        ``get`` and ``log`` of the old id read the old run, and ``send`` goes to the new one.
+        components and the last values that others read, its policies and options, the keys of inputs and signals that
+        were seen, the signals that no component has taken, and its inbox.  Both are stored in one transaction.  The old
+        run is ``completed``, and its record names the new one; ``get`` and ``log`` of the old id read the old run, and
+        ``send`` and ``signal`` go to the new one.
 
         Args:
             new_id: the id of the new run; ``w~2`` after ``w``, ``w~3`` after ``w~2``, if not given.
             by: the caller, as that one names itself; kept in both logs.
 
         Raises:
-            RunBusy: something is in flight, or there are dead letters.
+            RunBusy: something is in flight or waits, or there are dead letters.
+            InvalidOption: the store writes one run at a time.
             RunExists: a run with the new id exists; nothing has changed.
             RunNotFound, RunNotHeld, RunClosed: as :meth:`send`.
         """
         await self._runtime.changeable(id)
         successor = next_id(id) if new_id is None else new_id
         worker = await self._registry.continue_as_new(id, successor, by)
-        return Handle(self, RunRef(successor, None, worker))
-
-    async def _successor(self, id: str) -> str | None:
-        """Return the run that continues from the state of *id*, which has finished; None if there is none."""
-        found = await self._found(RunRef(id))
-        if isinstance(found, Worker):
-            return found.run.memory.successor
-        outcome = decode_outcome(found.outcome)
-        return (await self._run(found)).memory.successor if outcome is None else outcome.successor
+        return AsyncHandle(self, RunRef(successor, None, worker))
 
     async def _known(self, id: str, key: str) -> int | None:
         """Return the number of the input with this *key* that the run *id* has had; None if it has not."""

@@ -364,6 +364,8 @@ class Runtime:
             async with self.registry.lock(run):  # another run is about to take its place, or it stays
                 pass
             worker = await self.worker(run)
+        if worker.sleeping is not None:
+            await self.registry.awake(worker)
         if worker.is_leaving:
             raise RunClosed(run, worker.reason, status=worker.state) if worker.state in FINISHED else RunNotHeld(run)
         return worker

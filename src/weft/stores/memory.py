@@ -65,7 +65,17 @@ class _Stored:
     """One run: its record as it was last changed, and how far its log has come since."""
 
     __slots__ = (
-        *("_record", "chain", "epoch", "facts", "head", "inbox", "segments", "snapshot", "streams", "updated_at"),
+        "_record",
+        "chain",
+        "epoch",
+        "facts",
+        "head",
+        "inbox",
+        "segments",
+        "snapshot",
+        "streams",
+        "successor",
+        "updated_at",
     )
 
     def __init__(self, record: RunRecord) -> None:
@@ -74,6 +84,7 @@ class _Stored:
         self.inbox: dict[int, Message] = {}
         self.streams: StreamsOfRun | None = None
         self.snapshot: StoredSnapshot | None = None
+        self.successor: RunId | None = None
         self._set(record)
 
     def _set(self, record: RunRecord) -> None:
@@ -256,7 +267,17 @@ class MemoryStore:
         stored.add(append)
         if append.definitions:
             _keep(append.definitions, self._definitions)
+        if append.continues:
+            self._pass_on(append.continues, stored, append.run)
         return None
+
+    def _pass_on(self, continued: RunId, stored: _Stored, run: RunId) -> None:
+        """Let the messages of a run be for the one that continues it."""
+        old = self._runs.get(continued)
+        if old is not None:
+            old.successor, messages, old.inbox = run, old.inbox, {}
+            stored.inbox = {number: structs.replace(each, run=run) for number, each in messages.items()}
+            self._mailed[run] = stored
 
     def _refusal(self, append: Append) -> StoreError | None:
         stored = self._runs.get(append.run)
@@ -451,14 +472,16 @@ class MemoryStore:
         answers: list[int | StoreError] = []
         is_heard = False
         for each in messages:
-            stored = self._runs.get(each.run)
+            run, stored = each.run, self._runs.get(each.run)
+            while stored is not None and stored.successor is not None:
+                run, stored = stored.successor, self._runs.get(stored.successor)
             if stored is None:
-                answers.append(RunNotFound(each.run))
+                answers.append(RunNotFound(run))
                 continue
             self._posted += 1
-            stored.inbox[self._posted] = structs.replace(each, number=self._posted)
+            stored.inbox[self._posted] = structs.replace(each, number=self._posted, run=run)
             answers.append(self._posted)
-            self._mailed[each.run] = stored
+            self._mailed[run] = stored
             is_heard = is_heard or stored.record.owner is not None
         for heard in list(self._listeners.values()) if is_heard else ():
             heard()

@@ -58,6 +58,9 @@ def as_log_store(store: Store) -> WholeLogAdapter:
 class WholeLogAdapter:
     """*store*, as one whose logs grow."""
 
+    writes_groups = False
+    """It puts one log after the other."""
+
     def __init__(self, store: Store) -> None:
         self._store = self.adapted = store
         self._known: dict[RunId, tuple[RunRecord, _Whole]] = {}

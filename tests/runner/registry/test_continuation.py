@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Policy, ProcessManager, Runner, Workflow, accumulator, latest, step
-from weft.core.events import ContinuedAsNew, ContinuedFrom, StateCarried
-from weft.errors import RunBusy, RunClosed, RunExists, RunNotFound
+from weft import AsyncRunner, Policy, ProcessManager, Runner, Workflow, accumulator, latest, step, wait_for
+from weft.core.events import ContinuedAsNew, ContinuedFrom, InputReceived, StateCarried
+from weft.errors import InvalidOption, RunBusy, RunClosed, RunExists, RunNotFound
+from weft.log.messages import encode_message
+from weft.ports.store import Message
 from weft.runner.registry.continuation import next_id
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import FaultyStore
@@ -174,3 +176,75 @@ def test_an_answer_that_was_lost_is_asked_for_again() -> None:
             assert (await (await runner.send("w", 1)).result())["total"] == 8
 
     asyncio.run(main())
+
+
+# -- signals and messages ------------------------------------------------------------------------
+
+GATED = Workflow("gated", step(lambda x: x, name="first") >> wait_for("go", name="go") >> total)
+
+
+def test_a_signal_to_the_old_id_goes_to_the_new_run(store: Any) -> None:
+    with Runner(store, executor="inline") as runner:
+        runner.start(GATED, id="w")
+        runner.signal("w", "go", 5, key="early")
+        runner.continue_as_new("w")
+
+        runner.signal("w", "go", 70, key="late")
+        runner.signal("w", "go", 500, key="early")
+        runner.send("w", 1)
+        runner.send("w", 2)
+
+        run = runner.wait("w~2")
+        assert run.values("go") == [5, 70], "kept signals and seen keys are carried, in order"
+
+
+def test_a_run_that_waits_is_not_continued(store: Any) -> None:
+    with Runner(store, executor="inline") as runner:
+        runner.start(GATED, id="w")
+        runner.send("w", 1)
+        runner.wait_until("w", lambda run: run.waiting_for == ["go"])
+        with pytest.raises(RunBusy, match="go waits"):
+            runner.continue_as_new("w")
+        runner.signal("w", "go", 3)
+        assert runner.wait("w").state_of("total") == 3
+        assert runner.continue_as_new("w").wait().state_of("total") == 3
+
+
+def test_a_message_for_the_old_run_is_one_for_the_new_run(tmp_path: Path) -> None:
+    """It was posted by another process, for a run that was not continued when that one looked."""
+
+    async def main() -> None:
+        store, other = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+        body = encode_message(InputReceived(0, 7, 0, 1.0, "k"))
+        async with AsyncRunner(store, executor="inline") as runner:
+            await runner.start(WORKFLOW, id="w")
+            await (await runner.send("w", 3)).wait()
+            await runner.continue_as_new("w")
+            await other.open()
+            await other.post([Message(run="w", kind="input", body=body, at=1.0)])
+            await other.close()
+            run = await runner.wait_until("w~2", lambda run: bool(run.log()[-1]) and run.state_of("total") > 6, 20)
+            assert run.state_of("total") == 20
+
+    asyncio.run(main())
+
+
+def test_a_store_that_writes_one_run_at_a_time_says_so() -> None:
+    class Whole:
+        """Only the least that a store can do."""
+
+        def __init__(self) -> None:
+            self._inner = MemoryStore()
+            self.open, self.close = self._inner.open, self._inner.close
+            self.save, self.load = self._inner.save, self._inner.load
+
+        @property
+        def is_open(self) -> bool:
+            return self._inner.is_open
+
+    with Runner(Whole(), executor="inline") as runner:
+        runner.start(WORKFLOW, id="w")
+        runner.send("w", 1).wait()
+        with pytest.raises(InvalidOption, match="one run at a time"):
+            runner.continue_as_new("w")
+        assert runner.send("w", 1).result()["total"] == 4

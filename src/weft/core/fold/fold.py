@@ -537,6 +537,8 @@ def _continues(memory: Memory, event: ev.ContinuedFrom) -> None:
         raise InvalidEvent("a run says at its beginning which one it continues", memory.log[-STORY:])
     if event.keys:
         memory.keys = dict.fromkeys(event.keys, 0)
+    if event.signal_keys:
+        memory.signal_keys = dict.fromkeys(event.signal_keys, 0)
 
 
 def _carried(memory: Memory, event: ev.StateCarried) -> None:

@@ -477,7 +477,10 @@ class Ownership:
 
         Raises:
             StoreError: the store refuses one of them; then none is written.
+            InvalidOption: the store writes one run at a time.
         """
+        if not getattr(self._store, "writes_groups", True):
+            raise InvalidOption(f"{self._name} writes one run at a time; a store that can append writes two together")
         runs, tries = [each.run for each in appends], count()
 
         async def write() -> Sequence[StoreError | None]:

@@ -97,7 +97,7 @@ class Owner(Protocol):
         """*worker* only waits, for time or a signal, and all of that is stored."""
         ...
 
-    def wake(self, worker: Worker) -> None:
+    def wake(self, worker: Worker) -> object:
         """*worker* has something to do: load the values that it needs, and let it take its turn then."""
         ...
 
@@ -285,7 +285,7 @@ class Worker:
     def may_sleep(self) -> bool:
         """Whether the run only waits, and all of it is stored, so that it need not be in memory."""
         is_well = not (self.is_stopping or self.is_leaving or self.is_dead or self.is_in_lane) and self.lost is None
-        return is_well and self.only_waits and self._is_stored()
+        return is_well and self.only_waits and self.is_stored
 
     @property
     def wake_at(self) -> float | None:
@@ -799,7 +799,7 @@ class Worker:
             if self.queue.barrier == UNNOTED:
                 self.note_takeover("")
             return
-        if self.options.checkpoints.at_idle and not self._is_stored():
+        if self.options.checkpoints.at_idle and not self.is_stored:
             self.checkpoint()
         else:
             self._rest()
@@ -813,7 +813,7 @@ class Worker:
 
     def _store_wait(self) -> None:
         """Store that the run waits, and tell its owner once that is done."""
-        if self._is_stored():
+        if self.is_stored:
             self.queue.rest()
             if self.observer is not None:
                 self.observer(self)
@@ -828,7 +828,8 @@ class Worker:
         if self.state == "failed":
             self.reason = text_of_failures(self.run)
 
-    def _is_stored(self) -> bool:
+    @property
+    def is_stored(self) -> bool:
         """Whether the store has all events, and knows the status."""
         return self._unsaved.is_empty and (self._unsaved.status == status_to_store(self) or self._unsaved.is_dropped)
 
@@ -898,6 +899,10 @@ class Worker:
         """
         self.check_open()
         memory = self.run.memory
+        if self.state == "parked":
+            raise RunParked(self.id, self.reason)
+        if memory.waiting:
+            raise RunBusy(self.id, f"{', '.join(memory.waiting_for)} waits; send it what it waits for first")
         if not self.is_idle or memory.blocked or self.upcoming is not None or self.owes_notice:
             raise RunBusy(self.id, "something is in flight; wait() for it first")
         if memory.letters:

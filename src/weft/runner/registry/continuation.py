@@ -3,10 +3,12 @@ Continues a run as a new one: its history has grown long, and its state is all t
 
     old: idle ──────────────────────┐                 ┌──► completed, its record names the new run
                                     ├─ one transaction┤
-    new: (not there) ───────────────┘                 └──► idle, with the states, the policies and the seen keys
+    new: (not there) ───────────────┘                 └──► idle, with the states, the policies, the seen keys, the
+                                                           signals that no wait has taken, and the inbox
 
 Invariants: both runs are written together or not at all; nothing is in flight in the old run, and it accepts nothing
-from the first check to the end, so nothing can fall between the two.
+from the first check to the end, so nothing can fall between the two.  A message that is posted for the old run, before
+or after, is one for the new run.
 """
 
 from __future__ import annotations
@@ -34,15 +36,18 @@ def next_id(run: str) -> str:
 
 
 def begun_from(old: Run, new_id: str, by: str | None) -> Run:
-    """Return a run that begins with the workflow, the states, the policies and the seen keys of *old*."""
+    """Return a run that begins with the workflow, the states, the policies, the seen keys and the signals of *old*."""
     memory = old.memory
     options = getattr(memory.log[0], "options", None)
     new = Run(memory.workflow, id=new_id, context=old.context, options=options, by=by)
-    _add(new, ev.ContinuedFrom(0, old.id, tuple(memory.keys or ())))
+    _add(new, ev.ContinuedFrom(0, old.id, tuple(memory.keys or ()), tuple(memory.signal_keys or ())))
     for event in _states(memory):
         _add(new, event)
     if memory.rules is not None:
         _add(new, ev.PolicyChanged(0, memory.rules, by))
+    kept = [signal for signals in (memory.signals or {}).values() for signal in signals]
+    for signal in sorted(kept, key=lambda each: each.seq):
+        _add(new, signal)
     return new
 
 

@@ -85,6 +85,10 @@ class Runs(Protocol):
         """Bring runs that are asleep back into memory."""
         ...
 
+    async def awake(self, worker: Worker) -> None:
+        """Wait until *worker* has the values that it needs."""
+        ...
+
     def told_to_end(self, worker: Worker) -> None:
         """Cancel the children of the run of *worker*, if messages have cancelled it."""
         ...
@@ -311,9 +315,11 @@ class Mailbox:
             await self._runs.awaken(asleep)
         for run, messages in by_run.items():
             worker = self._runs.get(run)
+            if worker is not None and worker.sleeping is not None:
+                await self._runs.awake(worker)
             if self._runs.is_locked(run):
                 self._ring_after(run)
-            elif worker is not None and worker.heard == UNREAD:
+            elif worker is not self._runs.get(run) or (worker is not None and worker.heard == UNREAD):
                 self._is_rung = True
             elif worker is not None:
                 worker.dispatcher.guard(worker, deliver, worker, messages)

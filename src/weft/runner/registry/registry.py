@@ -148,8 +148,8 @@ class RunRegistry:
         self._locks = KeyedLock()
         self.continuing: set[str] = set()
         """Runs that are being continued as new ones."""
-        self._waking: set[Worker] = set()
-        """Workers whose values are being loaded."""
+        self._waking: dict[Worker, asyncio.Task[None]] = {}
+        """Workers whose values are being loaded, and the tasks that load them."""
         self.shielded = ShieldedTasks()
         self.children: Children | None = None
         """Told of a cancelled run that was brought back before its children were cancelled."""
@@ -689,7 +689,7 @@ class RunRegistry:
         old.is_leaving = True  # it accepts nothing more
         self.continuing.add(run)
         try:
-            await self._write(old)
+            await self._waiters.all_stored(old)
             event, at = ev.ContinuedAsNew(len(old.run.memory.log) + 1, new_id, by), self._dispatcher.clock.time()
             try:
                 begun, last = begun_from(old.run, new_id, by), old.last_append(event, at)
@@ -697,7 +697,8 @@ class RunRegistry:
                 await self._ownership.again(old.run.load)
                 begun, last = begun_from(old.run, new_id, by), old.last_append(event, at)
             new = Worker(self._dispatcher, begun, old.options, self)
-            appends = [replace(each, group=f"{run} {new_id}") for each in (last, new.first_append(at))]
+            group = f"{run} {new_id}"
+            appends = [replace(last, group=group), replace(new.first_append(at), group=group, continues=run)]
             await self._ownership.append_together(appends)
         except BaseException:
             old.is_leaving = False
@@ -708,6 +709,8 @@ class RunRegistry:
         self._workers[new_id] = new
         self.over(old)
         new.committed(appends[1])
+        if self.mailbox is not None:
+            self.mailbox.ring()
         return new
 
     def _live(self, given: Workflow | None, graph: Graph = "the same") -> Callable[[RunRecord], Workflow | None]:
@@ -758,11 +761,17 @@ class RunRegistry:
             if self.mailbox is not None and worker.state == "failed":
                 self.mailbox.left(worker)
 
-    def wake(self, worker: Worker) -> None:
+    def wake(self, worker: Worker) -> asyncio.Task[None]:
         """*worker* has something to do: load the values that it needs, and let it take its turn then."""
-        if worker not in self._waking:
-            self._waking.add(worker)
-            self.shielded.start(self._wake(worker))
+        task = self._waking.get(worker)
+        if task is None:
+            task = self._waking[worker] = self.shielded.start(self._wake(worker))
+        return task
+
+    async def awake(self, worker: Worker) -> None:
+        """Wait until *worker*, which is about to be told something, has the values that it needs."""
+        if worker.sleeping is not None and not worker.is_stopping:
+            await asyncio.wait([self.wake(worker)])
 
     async def _wake(self, worker: Worker) -> None:
         try:
@@ -774,7 +783,7 @@ class RunRegistry:
             worker.sleeping = None
             self._dispatcher.guard(worker, worker.turn)
         finally:
-            self._waking.discard(worker)
+            self._waking.pop(worker, None)
 
     def load_history(self, worker: Worker, then: Callable[[], object]) -> None:
         """Load the history of the run of *worker*, and call *then*."""

@@ -209,6 +209,18 @@ class Waiters:
 
             await self._added(worker, answer).future
 
+    async def all_stored(self, worker: Worker) -> None:
+        """
+        Wait until the store has everything of *worker*: its events, its status, and which messages it has taken.
+
+        Raises:
+            StoreError: as :meth:`durable`.
+        """
+        if not worker.is_stored:
+            self._check_writing(worker)
+            worker.checkpoint()
+            await self._added(worker, lambda worker: worker.lost or worker.is_stored or None).future
+
     def _check_writing(self, worker: Worker) -> None:
         """Raise why nothing more is written, if that is so."""
         if worker.lost is not None:

@@ -45,6 +45,8 @@ _HAS_SEGMENT = query("has_segment")
 _WAKE = query("wake")
 _TAKE = query("take")
 _SNAPSHOT = query("snapshot")
+_SUCCEED = query("succeed")
+_BEQUEATH = query("bequeath")
 
 _MOST_REMEMBERED = 100_000
 _COPIED = 4096
@@ -148,7 +150,7 @@ class Appender:
                     changes.append(_change(key, each))
             if each.facts:
                 facts.append((key, each))
-            if each.wake_at is not None or each.taken:
+            if each.wake_at is not None or each.taken or each.continues:
                 waits.append((key, each))
             if each.snapshot:
                 snapshots.append((key, each.head, each.snapshot))
@@ -299,7 +301,7 @@ def _keep(db: sqlite3.Connection, of: Iterable[tuple[int, Append]], loaded: Load
 
 
 def _note_waits(db: sqlite3.Connection, of: Iterable[tuple[int, Append]]) -> None:
-    """Note when the runs with these keys have to be woken, and remove the messages that were taken."""
+    """Note when the runs with these keys have to be woken, remove the messages that were taken, and pass others on."""
     for key, append in of:
         if append.wake_at == NEVER:
             db.execute("delete from wakes where run = ?", (key,))
@@ -307,6 +309,9 @@ def _note_waits(db: sqlite3.Connection, of: Iterable[tuple[int, Append]]) -> Non
             db.execute(_WAKE, (key, append.wake_at))
         if append.taken:
             db.executemany(_TAKE, [(number, key) for number in append.taken])
+        if append.continues:
+            db.execute(_SUCCEED, {"run": append.continues, "successor": append.run})
+            db.execute(_BEQUEATH, {"run": append.continues, "key": key})
 
 
 def _new_run(key: int, append: Append, session: int) -> Row:

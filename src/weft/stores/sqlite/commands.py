@@ -172,6 +172,7 @@ def _forget(db: sqlite3.Connection, key: int) -> None:
     db.execute(_FORSAKE_LARGE, (key,))
     db.execute("delete from facts where run = ?", (key,))
     db.execute("delete from inbox where run = ?", (key,))
+    db.execute("delete from successors where run = ?", (key,))
     db.execute("delete from wakes where run = ?", (key,))
     streams.forget(db, key)
     db.execute("delete from runs where key = ?", (key,))

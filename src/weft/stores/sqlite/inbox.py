@@ -16,6 +16,7 @@ from weft.stores.sqlite.statements import query
 from weft.typing import RunId
 
 _POST = query("post")
+_SUCCESSOR = query("successor")
 _OWNER_PORT = query("owner_port")
 _OF_SESSION = query("inbox_of_session")
 _OF_RUN = query("inbox_of_run")
@@ -30,12 +31,15 @@ def post(
     owners: dict[int, int | None] = {}
     with transaction(db):
         for each in messages:
-            done = db.execute(_POST, (each.kind, each.at, each.body, each.run))
+            run = each.run
+            while (row := db.execute(_SUCCESSOR, (run,)).fetchone()) is not None:
+                (run,) = row
+            done = db.execute(_POST, (each.kind, each.at, each.body, run))
             if not done.rowcount:
-                answers.append(RunNotFound(each.run))
+                answers.append(RunNotFound(run))
                 continue
             answers.append(int(done.lastrowid or 0))
-            owners.update(db.execute(_OWNER_PORT, (each.run,)).fetchall())
+            owners.update(db.execute(_OWNER_PORT, (run,)).fetchall())
     return answers, owners
 
 

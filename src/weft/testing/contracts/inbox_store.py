@@ -89,6 +89,36 @@ class InboxStoreContract:
         assert list(await store.post([])) == []
 
     @opened
+    async def test_messages_of_a_run_that_another_one_continues_are_for_that_one(self, store: InboxLogStore) -> None:
+        await write(store, first("old"), first("other"))
+        await store.post([message("old", b"1"), message("other", b"2")])
+
+        await write(store, more("old", 1, status="completed", release=True), first("new", continues="old"))
+        await store.post([message("old", b"3"), message("new", b"4")])
+        await write(store, first("newest", continues="new"))
+        (number,) = await store.post([message("old", b"5")])
+
+        assert isinstance(number, int)
+        assert await in_inbox(store, "old", "new") == []
+        assert await in_inbox(store, "newest") == [b"1", b"3", b"4", b"5"]
+        assert {each.run for each in await store.messages(["newest"])} == {"newest"}
+        assert await in_inbox(store, "other") == [b"2"]
+
+    @opened
+    async def test_a_run_that_has_the_id_of_one_that_was_continued_keeps_its_messages(
+        self, store: InboxLogStore
+    ) -> None:
+        await write(store, first("old"))
+        await write(store, more("old", 1, status="completed", release=True), first("new", continues="old"))
+        await store.delete("old")
+        await write(store, first("old"))
+
+        await store.post([message("old", b"1")])
+
+        assert await in_inbox(store, "old") == [b"1"]
+        assert await in_inbox(store, "new") == []
+
+    @opened
     async def test_reading_takes_nothing_and_is_bounded(self, store: InboxLogStore) -> None:
         await write(store, first("r"))
         await store.post([message("r", b"%d" % i) for i in range(10)])
