@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Runner, Workflow, accumulator, current, latest, step
-from weft.core.events import ComponentAdded
+from weft import AsyncRunner, Run, Runner, Workflow, accumulator, current, latest, sleep, step, wait_for
+from weft.core.events import ComponentAdded, TimerStarted
 from weft.core.lineage.history import PagedLog
 from weft.errors import CorruptLog, HistoryNotLoaded, InvalidOption, RunFailed, StoreClosed
 from weft.log.snapshot import Snapshot
 from weft.ports.store import StoredSnapshot
 from weft.stores import MemoryStore, SQLiteStore
+from weft.testing import TestRunner
 
 WAYS = ["full", "lazy", "hybrid"]
 
@@ -385,3 +386,86 @@ def test_a_run_that_fails_after_a_resume_says_why(path: Path) -> None:
         handle = runner.send("w", 99)
         with pytest.raises(RunFailed, match="too much"):
             handle.result()
+
+
+# -- waits and signals -----------------------------------------------------------------------------
+
+
+def is_more(value: int, than: int) -> bool:
+    """Whether *value* is for the wait that began with *than*."""
+    return value > than
+
+
+GATED = Workflow("gated", step(double) >> wait_for("go", match=is_more, name="go") >> total)
+
+
+def waiting(path: Path, *, inputs: int = 6) -> None:
+    """Let the run ``w`` wait for as many signals as it has had inputs, with a snapshot of that."""
+    with opened(path, snapshot_every=1) as runner:
+        runner.start(GATED, id="w")
+        for number in range(inputs):
+            runner.send("w", number)
+        runner.signal("w", "go", -1, key="kept")
+        runner.wait_until("w", lambda run: len(run.memory.waiting or ()) == inputs)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_that_waits_takes_signals_after_a_resume(path: Path, way: Any) -> None:
+    waiting(path)
+
+    with opened(path) as runner:
+        runner.resume("w", workflow=GATED, rehydration=way)
+        runner.signal("w", "go", -1, key="kept")
+        for value in (1, 3, 5, 7, 9, 11):
+            runner.signal("w", "go", value)
+        run = runner.wait("w")
+
+        assert run.values("go") == [1, 3, 5, 7, 9, 11], "each goes to the oldest wait that it is for"
+        assert [signal.value for signal in (run.memory.signals or {})["go"]] == [-1]
+        assert Run.from_log(run.log()) == run
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_signal_from_the_inbox_is_taken_after_a_resume(path: Path, way: Any) -> None:
+    waiting(path, inputs=1)
+    with opened(path) as other:
+        other.signal("w", "go", 5)
+
+    with opened(path) as runner:
+        runner.resume("w", workflow=GATED, rehydration=way)
+        assert runner.wait("w", 20).state_of("total") == 5
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_timer_that_was_started_is_due_at_its_time_after_a_resume(way: Any) -> None:
+    flow = Workflow("w", step(double) >> sleep(60, name="nap") >> total)
+    with TestRunner(snapshot_every=1) as runner:
+        runner.start(flow, id="w")
+        runner.send("w", 4)
+        runner.advance(seconds=30)
+        (started,) = [event for event in runner.log("w") if isinstance(event, TimerStarted)]
+        runner.stop("w")
+        runner.resume("w", workflow=flow, rehydration=way)
+        assert runner.status("w") == "waiting"
+        runner.advance(seconds=29)
+        assert runner.status("w") == "waiting"
+        runner.advance(seconds=2)
+
+        assert runner.wait("w").state_of("total") == 8
+        assert [event for event in runner.log("w") if isinstance(event, TimerStarted)] == [started]
+
+
+def test_a_long_run_that_was_asleep_comes_back_from_its_snapshot(path: Path) -> None:
+    with opened(path, snapshot_every=50, resident=0) as runner:
+        runner.start(GATED, id="w")
+        for number in range(400):
+            runner.send("w", 0)
+            runner.signal("w", "go", number + 1)
+        runner.send("w", 0)
+        runner.wait_until("w", lambda run: run.waiting_for == ["go"] and len(run.log()) > 1_000)
+        runner.stop("w")
+    with opened(path) as runner:
+        assert [handle.id for handle in runner.resume_all()] == ["w"]
+        assert runner.get("w").resident_facts < 200
+        runner.signal("w", "go", 1)
+        assert runner.wait("w").state_of("total") == sum(range(401)) + 1

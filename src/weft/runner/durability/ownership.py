@@ -40,6 +40,7 @@ from weft.errors import (
     RunOwned,
     StoreClosed,
     StoreError,
+    StoreUnavailable,
 )
 from weft.log import Decoder
 from weft.ports.store import (
@@ -70,6 +71,8 @@ PAGE = 256
 """How many runs are taken over together."""
 DECODERS = 64
 """How many definitions are kept in mind, about."""
+LONG = 1_000
+"""A run with more events than this is loaded from its snapshot, one with fewer together with others."""
 EVENTS = 20_000
 """How many events are loaded together, unless one run has more."""
 
@@ -294,13 +297,30 @@ class Ownership:
         """Restore a run from its snapshot; see :func:`weft.runner.durability.rehydration.rehydrate`."""
         return await self.again(lambda: rehydrate(self._store, *given, pause=self._pause, **named))
 
-    async def load_many(self, owned: Iterable[RunRecord]) -> AsyncIterator[AcquiredRun]:
-        """Yield the runs whose records these are, loaded a few at a time."""
-        for records in _groups(owned):
+    async def load_many(
+        self, owned: Iterable[RunRecord], rehydration: Rehydration = "full"
+    ) -> AsyncIterator[AcquiredRun]:
+        """Yield the runs whose records these are, loaded a few at a time; long ones from their snapshots."""
+        short: list[RunRecord] = []
+        for record in owned:
+            if rehydration == "full" or record.head <= LONG:
+                short.append(record)
+            else:
+                yield await self._load_or_error(record, rehydration)
+        for records in _groups(short):
             runs = [each.id for each in records]
             found = await self._retrying("load_many", runs, lambda: self._store.load_many(runs))  # noqa: B023
             for record in records:
                 yield self._checked(record.id, found[record.id], record)
+
+    async def _load_or_error(self, record: RunRecord, rehydration: Rehydration) -> AcquiredRun:
+        """Load one of many runs; what is wrong with it is raised when it is recovered."""
+        try:
+            return await self.load(record.id, record, rehydration)
+        except (StoreUnavailable, StoreClosed):
+            raise
+        except StoreError as error:
+            return self._checked(record.id, error, record)
 
     def _checked(
         self,

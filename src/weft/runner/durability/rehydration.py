@@ -66,6 +66,8 @@ class HistoryLoader:
         if is_here:
             raise HistoryNotLoaded(self._run)
         work = self.load(first, last)
+        if not self._loop.is_running() and not self._loop.is_closed():  # it runs when its runner is called, as in tests
+            return self._loop.run_until_complete(work)
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:

@@ -101,7 +101,7 @@ class BulkResume:
         try:
             owned = await ownership.acquire_many(list(held), registry.supervisor.unresumable)
             async with ownership.freeing(record.id for record in owned) as free:
-                async for loaded in ownership.load_many(owned):
+                async for loaded in ownership.load_many(owned, options.rehydration):
                     if await self._came(loaded.run, registry.come_in(loaded, None, options, strict=False)):
                         free.discard(loaded.run)
                         if not self._is_parked(loaded.run):
