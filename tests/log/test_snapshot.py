@@ -13,9 +13,9 @@ from pinned import OPEN, open_log, pinned
 from weft import Run, Workflow, accumulator, all_values, condition, each, fact_count, latest, repeat, rule, step
 from weft.core.fold.fold import fold
 from weft.core.fold.memory import Memory
-from weft.core.lineage.history import PagedLog
+from weft.core.lineage.history import FACTS, PagedLog
 from weft.errors import CorruptLog
-from weft.log import Decoder, decode, definition_of
+from weft.log import Decoder, classify, decode, definition_of
 from weft.log.snapshot import Snapshot, SnapshotWriter, definitions_of
 from weft.log.snapshot_fields import Derived, Field
 from weft.log.snapshot_tables import TABLES
@@ -195,3 +195,61 @@ def test_a_snapshot_that_was_written_once_is_read_for_ever(name: str) -> None:
     assert run == Run.from_log(log)
     assert partly(run, 20, seed=1).results() == partly(Run.from_log(log), 20, seed=1).results()
     assert written(Run.from_log(log).memory) == stored["body"], "the format has changed; write another version number"
+
+
+# -- hot and cold --------------------------------------------------------------------------------
+
+
+def chain(*names: str) -> Workflow:
+    """Return a workflow of steps that add one, one after the other."""
+    flow: Any = step(lambda x: x + 1, name=names[0])
+    for name in names[1:]:
+        flow = flow >> step(lambda x: x + 1, name=name)
+    return Workflow("chain", flow)
+
+
+def test_the_facts_that_the_future_needs_are_hot_and_all_others_are_cold() -> None:
+    three = chain("a", "b", "c")
+    branches = Workflow("w", step(abs) >> [step(lambda x: x, name="left"), step(lambda x: -x, name="right")])
+    joined = Workflow("w", [step(abs), step(hash, name="late")] >> step(lambda x, y: (x, y), name="both"))
+    reads = Workflow(
+        "w", step(abs) >> step(hash, name="end"), step(lambda x, seen=latest("abs", default=0): seen, name="reads")
+    )
+    waits = partly(joined.plan(3), 1, seed=1)
+    known = waits.log()[-1].seq
+
+    assert classify(three.plan()) == ((), ())
+    assert classify(three.plan(1)) == ((2,), ()), "an input that is planned"
+    assert classify(partly(three.plan(1), 1, seed=1)) == ((3,), (2,)), "what the next step takes"
+    assert classify(three.run(1)) == ((5,), (2, 3, 4)), "the latest fact of the leaf"
+    assert classify(branches.run(-1)) == ((4, 5), (2, 3)), "of both leaves"
+    assert known in classify(waits).hot, "what a join keeps"
+    assert {fact.seq for fact in reads.run(-4).log() if getattr(fact, "component", "") == "abs"} <= set(
+        classify(reads.run(-4)).hot
+    ), "what another component reads"
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_hot_and_cold_facts_are_all_facts_and_none_is_both(name: str) -> None:
+    run = partly(WORKFLOWS[name].plan(99).plan(100), 5, seed=3)
+    hot, cold = classify(run)
+    facts = {event.seq for event in run.log() if isinstance(event, FACTS)}
+
+    assert set(hot) | set(cold) == facts
+    assert not set(hot) & set(cold)
+
+    memory = restored(written(run.memory), run.log())
+    assert classify(Run.from_memory(memory)).hot == hot
+    assert classify(Run.from_memory(memory)).cold == ()
+
+
+def test_the_latest_fact_of_a_leaf_is_in_memory_after_a_restore() -> None:
+    run = chain("a", "b", "c").run(1).run(2)
+
+    def load(first: int, last: int) -> Any:
+        raise AssertionError(f"the events {first} to {last} are not needed")
+
+    body, definitions = written(run.memory), dict(definitions_of(run.memory))
+    memory = Snapshot.opened(body).restore(Decoder(workflow=run.workflow), definitions, {}, load)
+
+    assert memory.log[-1].value == 5  # type: ignore[union-attr]

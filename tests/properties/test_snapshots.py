@@ -246,8 +246,12 @@ def waits_of(run: Run) -> object:
     return seen(run), run.waiting_for, timers(memory), waiting, kept, memory.signal_keys
 
 
+repeatable = test_waits.workflows().filter(lambda workflow: "loop" not in workflow.components)
+"""Without loops, which end there by a count that two runs would share."""
+
+
 @budget(0.2)
-@given(test_waits.workflows(), test_waits.inputs, test_waits.actions, test_waits.actions)
+@given(repeatable, test_waits.inputs, test_waits.actions, test_waits.actions)
 def test_a_run_that_was_restored_takes_signals_and_timers_like_the_one_that_was_not(
     workflow: Workflow, values: list[list[int]], before: list[tuple[str, int]], after: list[tuple[str, int]]
 ) -> None:

@@ -69,11 +69,14 @@ class Written(NamedTuple):
 class SnapshotWriter:
     """Writes the snapshots of one run, one after the other."""
 
-    __slots__ = ("_definitions", "_scanned")
+    __slots__ = ("_definitions", "_latest", "_leaves", "_scanned")
 
     def __init__(self) -> None:
         self._definitions: list[Any] = []
         """The events with a definition, as far as the log was looked through."""
+        self._leaves: frozenset[str] = frozenset()
+        self._latest: dict[str, int] = {}
+        """By leaf of the workflow: the event with its latest fact."""
         self._scanned = 0
 
     def write(self, memory: Memory, link: bytes) -> Written:
@@ -84,7 +87,7 @@ class SnapshotWriter:
             HistoryNotLoaded: something that belongs into it is not in memory.
         """
         self._scan(memory)
-        writer = Writer(memory, self._definitions)
+        writer = Writer(memory, self._definitions, self._latest)
         structure = writer.structure()
         encoder = Encoder()
         records, facts = encoder.segment(writer.records), encoder.segment(writer.facts)
@@ -97,27 +100,38 @@ class SnapshotWriter:
     def needed(self, memory: Memory) -> list[int]:
         """Return the numbers of the events of *memory* whose facts the future needs."""
         self._scan(memory)
-        writer = Writer(memory, self._definitions)
+        writer = Writer(memory, self._definitions, self._latest)
         writer.structure()
         return [event.seq for event in writer.facts]
 
     def _scan(self, memory: Memory) -> None:
-        """Look for definitions in the part of the log that is new."""
+        """Look for definitions, and for facts of leaves, in the part of the log that is new."""
         log: Any = memory.log
         if self._scanned == 0 and isinstance(log, PagedLog):
-            self._definitions = [
-                log.known[seq] for seq in sorted(log.known) if isinstance(log.known[seq], _DEFINITIONS)
-            ]
-            self._scanned = log.cold
-        self._definitions += [event for event in log[self._scanned :] if isinstance(event, _DEFINITIONS)]
+            for seq in sorted(log.known):
+                if isinstance(log.known[seq], _DEFINITIONS):
+                    self._define(log.known[seq])
+            self._latest, self._scanned = dict(log.latest), log.cold
+        for event in log[self._scanned :]:
+            if isinstance(event, FACTS):
+                name = getattr(event, "component", "")
+                if name in self._leaves:
+                    self._latest[name] = event.seq
+            elif isinstance(event, _DEFINITIONS):
+                self._define(event)
         self._scanned = len(log)
+
+    def _define(self, event: Any) -> None:
+        self._definitions.append(event)
+        self._leaves = frozenset(event.workflow.leaves)
+        self._latest = {name: seq for name, seq in self._latest.items() if name in self._leaves}
 
 
 class Classified(NamedTuple):
     """The facts of a run that are in memory, by the numbers of their events."""
 
     hot: tuple[int, ...]
-    """Those that the future needs: of pending work, joins and batches, and the states of components."""
+    """Those that the future needs: of pending work, joins and batches, states, and the latest ones of leaves."""
     cold: tuple[int, ...]
     """The others: they are read only if the history is asked for."""
 
@@ -151,8 +165,8 @@ def definitions_of(memory: Memory) -> Iterator[tuple[bytes, bytes]]:
 class Writer:
     """Collects what the fields of one snapshot refer to: facts, events, scopes and definitions."""
 
-    def __init__(self, memory: Memory, definitions: Sequence[Any]) -> None:
-        self._memory, self._lineage = memory, memory.lineage
+    def __init__(self, memory: Memory, definitions: Sequence[Any], latest: Mapping[str, int]) -> None:
+        self._memory, self._lineage, self._latest = memory, memory.lineage, latest
         self.records: list[Any] = [definitions[0]]
         self._record_at: dict[int, int] = {id(definitions[0]): 0}
         self._by_plan: dict[int, Any] = {id(event.workflow.compiled): event for event in definitions}
@@ -171,8 +185,11 @@ class Writer:
         """Return the structure of the memory, and know afterwards which events it refers to."""
         memory = A_MEMORY.write(self, self._memory, None)
         self._lineage.know_origins(self._origins)
+        for seq in self._latest.values():
+            self._need(seq)
         return {
             "memory": memory,
+            "latest": _LATEST.write(None, self._latest, None),
             "scopes": self._scopes,
             "cells": self._cells,
             "origins": _ORIGINS.write(None, self._origins, None),
@@ -395,7 +412,7 @@ class Reader:
         known: dict[int, Any] = {event.seq: event for event in records if isinstance(event, _KNOWN)}
         known |= {event.seq: event for event in facts}
         self._history = History(position, load, _folded)
-        log = PagedLog(self._history, known)
+        self._log = log = PagedLog(self._history, known)
         memory.log = cast("list[ev.AnyEvent]", log)
         memory.lineage.log = log
         self._known, self._absent = known, absent
@@ -413,6 +430,7 @@ class Reader:
         memory.plan = memory.workflow.compiled
         lineage.stateful = memory.plan.stateful
         lineage.know_origins(_ORIGINS.read(None, structure["origins"], {}))
+        self._log.latest = _LATEST.read(None, structure["latest"], {})
         count = NUMBER.read(None, structure["absent"], {})
         if count:
             known = {
@@ -484,6 +502,7 @@ def _of_a_new_memory() -> dict[str, Any]:
 
 
 A_MEMORY: Final = record(Memory, MEMORY, _slots, _of_a_new_memory())
+_LATEST: Final = mapping(TEXT, NUMBER)
 _CELLS: Final = listing(together(ADDRESS, TEXT))
 _BYTES: Final = Field(lambda _, value, __: value, lambda _, data, __: bytes(data))
 _ORIGINS: Final = mapping(ADDRESS, together(_BYTES, NUMBER))

@@ -122,7 +122,7 @@ class History:
 class PagedLog(Sequence[ev.AnyEvent]):
     """A log whose first events are not in memory."""
 
-    __slots__ = ("cold", "history", "known", "tail")
+    __slots__ = ("cold", "history", "known", "latest", "tail")
 
     def __init__(
         self, history: History, known: dict[int, ev.AnyEvent], tail: Sequence[ev.AnyEvent] | None = None
@@ -130,6 +130,8 @@ class PagedLog(Sequence[ev.AnyEvent]):
         self.history, self.cold = history, history.count
         self.known = known
         """Cold events that are in memory nevertheless, by number: those that the future needs."""
+        self.latest: dict[str, int] = {}
+        """By leaf of the workflow: the last of the cold events with a fact of it."""
         self.tail: list[ev.AnyEvent] = cast("list[ev.AnyEvent]", [] if tail is None else tail)
 
     def append(self, event: ev.AnyEvent) -> None:
