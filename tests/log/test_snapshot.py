@@ -159,7 +159,7 @@ def altered(value: Any, order: random.Random) -> Any:
 
 
 def test_a_structure_that_was_altered_is_refused_or_read_and_constructs_nothing_else() -> None:
-    """Whoever can write to the store can also write a checksum."""
+    """A caller that can write to the store can also write a checksum."""
     whole = Run.from_log(open_log())
     opened = Snapshot.opened(BODY)
     structure = msgspec.msgpack.decode(opened._structure)

@@ -18,12 +18,14 @@ field says.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
+
+import msgspec
 
 from weft.errors import CorruptLog
 
 
-class Field(NamedTuple):
+class Field(msgspec.Struct, frozen=True):
     """One kind of value."""
 
     write: Callable[[Any, Any, Any], Any]
@@ -32,7 +34,7 @@ class Field(NamedTuple):
     """Takes the reader, what was written, and the fields of the record that were read before."""
 
 
-class Derived(NamedTuple):
+class Derived(msgspec.Struct, frozen=True):
     """A slot that is not written."""
 
     why: str
@@ -71,9 +73,10 @@ ANSWER: Final = _plain("an answer", bool, str)
 
 def items(data: Any, count: int | None = None) -> list[Any]:
     """Return *data*, which has to be a list, of *count* items if that is given."""
-    if type(data) is not list or (count is not None and len(data) != count):
-        raise wrong(data, "a list" if count is None else f"a list of {count}")
-    return data
+    found: Any = data  # of any type still after the check
+    if type(data) is not list or (count is not None and len(found) != count):
+        raise wrong(found, "a list" if count is None else f"a list of {count}")
+    return cast("list[Any]", found)
 
 
 def optional(field: Field) -> Field:
@@ -142,7 +145,11 @@ def _read_address(_: Any, data: Any, __: Any) -> Any:
     return (first, second)
 
 
-ADDRESS: Final = Field(lambda _, at, __: list(at) if type(at) is tuple else at, _read_address)
+def _write_address(_: Any, at: Any, __: Any) -> Any:
+    return list(cast("tuple[int, int]", at)) if type(at) is tuple else at
+
+
+ADDRESS: Final = Field(_write_address, _read_address)
 INPUTS: Final = listing(ADDRESS, tuple)
 KEY: Final = together(TEXT, INPUTS)
 """The key of an activation."""
@@ -171,9 +178,9 @@ def record(
         return found
 
     def read(reader: Any, data: Any, _: Any) -> Any:
-        if type(data) is not dict or not fields.keys() >= cast("dict[str, Any]", data).keys():
-            raise wrong(data, f"a {kind.__name__} with {', '.join(fields)}")
         given, known = cast("dict[str, Any]", data), dict[str, Any]()
+        if type(data) is not dict or not fields.keys() >= given.keys():
+            raise wrong(given, f"a {kind.__name__} with {', '.join(fields)}")
         for name, field in fields.items():
             if name in given:
                 known[name] = field.read(reader, given[name], known)

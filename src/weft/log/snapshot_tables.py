@@ -1,5 +1,5 @@
 """
-What a snapshot holds of the memory of a run: one table per class, with a line for every slot.
+The parts of the memory of a run that a snapshot holds: one table per class, with a line for every slot.
 
 A slot is either written, by its field, or *derived*: it follows from others, or is empty whenever a snapshot is taken.
 A new slot without a line here fails ``test_every_slot_has_a_line``.
@@ -299,7 +299,8 @@ def _write_queues(_: Any, queues: Any, __: Any) -> Any:
 
 def _read_queues(_: Any, data: Any, known: dict[str, Any]) -> Any:
     """The activations that wait for a stateful node are blocked."""
-    blocked, queues = known.get("blocked") or {}, mapping(TEXT, listing(KEY)).read(None, data, {})
+    blocked: dict[Any, Activation] = known.get("blocked") or {}
+    queues = mapping(TEXT, listing(KEY)).read(None, data, {})
     try:
         return {name: deque(blocked[key] for key in keys) for name, keys in queues.items()}
     except KeyError as error:

@@ -29,7 +29,7 @@ OnComplete = Callable[..., object] | str
 
 
 Rehydration = Literal["full", "lazy", "hybrid"]
-"""What a resume loads: everything, references alone, or what the next step needs."""
+"""The ways in which a resume loads a run: everything, references alone, or what the next step needs."""
 
 IfExists = Literal["same", "return", "error", "restart"]
 """The ways in which a start treats an id that is taken."""
@@ -268,7 +268,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_every: int | None = None
     """After how many events a snapshot is written; None for never."""
     rehydration: Rehydration = "hybrid"
-    """What a resume loads."""
+    """Which values of a run a resume loads."""
 
     def __post_init__(self) -> None:
         check_count("max_concurrency", self.max_concurrency)

@@ -544,7 +544,7 @@ def _continues(memory: Memory, event: ev.ContinuedFrom) -> None:
 def _carried(memory: Memory, event: ev.StateCarried) -> None:
     node = memory.plan.nodes.get(event.component)
     if memory.received or node is None:
-        raise InvalidEvent(f"{shown(event)} is no state that a run can begin with", memory.log[-STORY:])
+        raise InvalidEvent(f"{shown(event)} is not a state that a run can begin with", memory.log[-STORY:])
     memory.carry(node, event)
 
 

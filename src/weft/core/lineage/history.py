@@ -107,7 +107,8 @@ class History:
 
     def items(self, table: str, name: str) -> Sequence[Any]:
         """Return what the *table* of that memory has for *name*."""
-        return cast("Sequence[Any]", (getattr(self.memory(), table) or {}).get(name, ()))
+        found: dict[str, Sequence[Any]] = getattr(self.memory(), table) or {}
+        return found.get(name, ())
 
     def absent(self) -> Sequence[Any]:
         """Return the facts without an event of that memory."""
@@ -143,7 +144,7 @@ class PagedLog(Sequence[ev.AnyEvent]):
         return [*(self.known[seq] for seq in sorted(self.known)), *self.tail]
 
     def frozen(self) -> PagedLog:
-        """Return this log as it is now, with a history of its own."""
+        """Return this log as it is now, with another history, which has loaded nothing."""
         return PagedLog(self.history.twin(), self.known, Beginning(self.tail))
 
     def __len__(self) -> int:

@@ -287,7 +287,8 @@ class Lineage:
             return noted[seq]
         history = self.history
         if history is not None and seq <= history.count:
-            return (getattr(history.memory().lineage, table) or {}).get(seq, default)
+            before: dict[int, Any] = getattr(history.memory().lineage, table) or {}
+            return before.get(seq, default)
         return default
 
     def ordinal(self, address: Address) -> int:

@@ -40,7 +40,7 @@ class Recovered(msgspec.Struct, frozen=True, eq=False):
     unknown: Mapping[str, None] = {}
     """The classes of values that are not known here."""
     sleeping: Sleeping | None = None
-    """What wakes it, if it was restored without its values."""
+    """Wakes it, if it was restored without its values."""
 
     def check(self, workflow: Workflow | None = None) -> None:
         """

@@ -11,7 +11,7 @@ chain of hashes is followed from the snapshot to the head, so a tail that was al
 part of the cold history that is loaded later is checked by the checksums of its segments alone.
 
 Invariant: the event loop of the runner never waits for the history synchronously.  A question that needs it there
-raises ``HistoryNotLoaded``, and whoever asked loads it and asks again.
+raises ``HistoryNotLoaded``, and the caller loads it and asks again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CHANGES: Final = (ev.ComponentAdded, ev.ComponentRemoved)
 
 
 class Unusable(Exception):
-    """A snapshot cannot be used, for the reason it gives: the whole log has to be read."""
+    """A snapshot cannot be used, for the reason that it names: the whole log has to be read."""
 
 
 class HistoryLoader:
@@ -110,7 +110,7 @@ async def referred(store: LogStore, run: str, found: References) -> tuple[Mappin
 
 
 class Sleeping:
-    """What a run that was restored lazily needs before it can go on."""
+    """Loads the values that a run needs before it can go on, if it was restored without them."""
 
     __slots__ = ("_decoder", "_memory", "_snapshot", "_store")
 

@@ -220,7 +220,7 @@ class Worker:
         if options.snapshot_every is not None and dispatcher.has_snapshots:
             self._unsaved.snapshot_every(options.snapshot_every)
         self.sleeping: Sleeping | None = None
-        """What wakes the run, if it was restored without its values."""
+        """Wakes the run, if it was restored without its values."""
         self.monotonic = dispatcher.monotonic
         self.untimed_until = 0.0
         """Until when the events of the run need not say when they happened, on the monotonic clock."""
