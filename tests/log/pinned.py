@@ -147,6 +147,12 @@ def waiting_log() -> list[Any]:
     return run.record(events).log()
 
 
+def forked_log() -> list[Any]:
+    """Return the log of a fork, with two edited values, one of them a state, and void events."""
+    run = Run.from_log(open_log()).fork(at=3, value=-30, id="run-3")
+    return run.fork(at=5, value=300, id="run-3").log()
+
+
 def pinned(name: str) -> dict[str, Any]:
     """Return the fixtures of one file."""
     path = FOLDER / f"{name}.json"
@@ -178,6 +184,11 @@ def current() -> dict[str, dict[str, Any]]:
                 "body": SnapshotWriter().write(Run.from_log(waiting_log()).memory, b"link").body.hex(),
                 "log": encode(waiting_log()).hex(),
                 "definition": definition_of(WAITING).body.hex(),
+            },
+            "forked": {
+                "body": SnapshotWriter().write(Run.from_log(forked_log()).memory, b"link").body.hex(),
+                "log": encode(forked_log()).hex(),
+                "definition": definition_of(OPEN).body.hex(),
             },
         },
     }

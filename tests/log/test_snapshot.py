@@ -167,7 +167,8 @@ def test_a_structure_that_was_altered_is_refused_or_read_and_constructs_nothing_
     refused = 0
     for seed in range(500):
         data = msgspec.msgpack.encode(altered(structure, random.Random(seed)))  # noqa: S311
-        changed = Snapshot(opened.position, opened.link, data, (opened._records, opened._facts, opened._absent))
+        bodies = (opened._records, opened._facts, opened._absent, opened._edited)
+        changed = Snapshot(opened.position, opened.link, data, bodies)
         try:
             memory = changed.restore(Decoder(workflow=OPEN), definitions, {}, lambda *_: [])
         except CorruptLog:

@@ -15,7 +15,10 @@ from typing import Any
 
 import test_compounds
 import test_failures
+import test_revised_waits
+import test_revisions
 import test_waits
+from building import build
 from cases import TURNS, Case, budget, cases, rebuilt
 from driving import Driver, drive, look
 from hypothesis import given
@@ -26,7 +29,7 @@ from test_loops import Loop, advance, loops
 
 from weft import Run, Workflow, each, join, latest, reduce, step
 from weft.core import events as ev
-from weft.core.fold.fold import fold
+from weft.core.fold.fold import fold, make_whole
 from weft.core.fold.memory import Memory
 from weft.core.lineage.history import PagedLog, last_takeover
 from weft.core.run.waits import begin_waits, fire_timer, receive_signal, timers
@@ -110,8 +113,8 @@ def assert_law(run: Run, look: Callable[[Run], object], watched: int) -> None:
 
 
 def has_changed(events: Sequence[Any]) -> bool:
-    """Whether the workflow was changed by *events*: what is read since then is looked up in the history."""
-    return any(hasattr(event, "workflow") for event in events)
+    """Whether the run was changed or revised by *events*: what is read since then is looked up in the history."""
+    return any(hasattr(event, "workflow") or isinstance(event, ev.REVISIONS) for event in events)
 
 
 @budget(0.4)
@@ -228,6 +231,64 @@ def test_what_is_restored_without_its_facts_loads_them_when_they_are_read(
         assert isinstance(memory.log, PagedLog)
         assert (cut.loads, memory.log.resident) == (0, 0)
         assert look(twin, case.graph) == look(run, case.graph)
+
+
+@budget(0.3)
+@given(cases(), schedules(), st.data(), st.integers(0, 99))
+def test_a_run_that_was_retried_forked_and_upgraded_and_cut_anywhere_is_the_run(
+    case: Case, schedule: Schedule, data: st.DataObject, watched: int
+) -> None:
+    run, trouble = test_revisions.troubled(case, data)
+    driver = Driver(run, schedule)
+    for _ in range(3):
+        driver.drive(data.draw(TURNS, label="turns"))
+        trouble.is_on = data.draw(st.booleans(), label="trouble")
+        revision = data.draw(st.sampled_from(["retry", "fork", "edit", "upgrade", "nothing"]), label="revision")
+        if revision == "retry":
+            run.retry()
+        elif revision == "upgrade":
+            run.upgrade(build(case.graph, trouble))
+        elif revision != "nothing":
+            fact = data.draw(st.sampled_from(run.facts()), label="fact")
+            run = run.fork(at=fact, value=fact.value) if revision == "edit" else run.fork(at=fact.address)
+            driver = Driver(run, schedule)
+
+    assert_law(run, partial(look, graph=case.graph), watched)
+
+
+@budget(0.2)
+@given(st.lists(test_waits.workflows(), min_size=2, max_size=2), test_waits.inputs, test_revised_waits.actions)
+def test_a_run_that_waits_and_was_revised_and_cut_anywhere_is_the_run(
+    flows: list[Workflow], values: list[list[int]], actions: list[tuple[str, int]]
+) -> None:
+    run = test_revised_waits.driven(flows, values, actions[:12]).run
+
+    assert_law(run, waits_of, len(actions))
+
+
+@budget(0.2)
+@given(cases(), schedules(), schedules(), TURNS, st.data())
+def test_a_run_that_was_restored_is_revised_like_the_one_that_was_not(
+    case: Case, before: Schedule, after: Schedule, turns: int, data: st.DataObject
+) -> None:
+    run, trouble = test_revisions.troubled(case, data)
+    drive(run, before, turns=turns)
+    cut = Cut(run)
+    twin = cut.resumed(cut.restore(cut.write(run.memory)))
+    trouble.is_on = False
+
+    for each_one in (run, twin):
+        make_whole(each_one.memory)
+        each_one.retry()
+    fact = data.draw(st.sampled_from(run.facts()), label="fact")
+    forks = [each_one.fork(at=fact.address, value=fact.value, id="fork") for each_one in (run, twin)]
+
+    for one, other in ((run, twin), (forks[0], forks[1])):
+        drive(one, after)
+        drive(other, after)
+        assert untimed(other) == untimed(one)
+        assert look(other, case.graph) == look(one, case.graph)
+        assert rebuilt(other) == other
 
 
 @budget(0.3)

@@ -14,9 +14,9 @@ is restored from one, and folds the rest of its log, equals the fold of the whol
     >>> len(memory.log), memory.produced["total"][-1].value
     (5, 12)
 
-The structure is described by the tables of :mod:`weft.log.snapshot_tables`.  Beside it there are three bodies of
+The structure is described by the tables of :mod:`weft.log.snapshot_tables`.  Beside it there are four bodies of
 events, each written like a segment of a log: *records*, which are always read; *facts*, whose values the future needs;
-and facts without an event.
+facts without an event; and the *edited* events of a fork, which count in place of those of the log.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from weft.core import events as ev
 from weft.core.fold.fold import fold
 from weft.core.fold.memory import Memory
 from weft.core.fold.ordering import maker_of
+from weft.core.fold.refold import positions, ranges
 from weft.core.fold.scope import Scope
 from weft.core.functions.references import AllValues
-from weft.core.lineage.history import FACTS, ColdList, History, Load, PagedLog, last_takeover
-from weft.core.lineage.lineage import Cell, Element, FactRef
+from weft.core.lineage.history import FACTS, ColdList, Edited, History, Load, PagedLog, last_takeover
+from weft.core.lineage.lineage import NONE, Cell, Element, FactRef
 from weft.core.plan.node import FunctionNode
 from weft.core.plan.plan import Plan
 from weft.core.run.run import Run
@@ -53,7 +54,7 @@ _VERSION: Final = 1
 _HEAD: Final = len(_MAGIC) + 1 + 16
 
 _encode = msgspec.msgpack.Encoder().encode
-_DEFINITIONS: Final = (ev.WorkflowDefined, ev.ComponentAdded, ev.ComponentRemoved)
+_DEFINITIONS: Final = (ev.WorkflowDefined, ev.ComponentAdded, ev.ComponentRemoved, ev.RunUpgraded, ev.CodeChanged)
 _KNOWN: Final = (*_DEFINITIONS, ev.RunTakenOver)
 """The records that stay known as events of the log."""
 
@@ -63,7 +64,7 @@ class Written(NamedTuple):
 
     body: bytes
     facts: Mapping[bytes, bytes]
-    """Large values that it refers to and the log does not: they belong to facts without an event."""
+    """Large values that it refers to and the log does not: of facts without an event, and of edited ones."""
 
 
 class SnapshotWriter:
@@ -91,18 +92,18 @@ class SnapshotWriter:
         structure = writer.structure()
         encoder = Encoder()
         records, facts = encoder.segment(writer.records), encoder.segment(writer.facts)
-        absent = encoder.segment(writer.absent)
-        bodies = [records.body, facts.body, absent.body]
+        absent, edited = encoder.segment(writer.absent), encoder.segment(writer.edited)
+        bodies = [records.body, facts.body, absent.body, edited.body]
         data = _encode([len(memory.log), link, _encode(structure), *bodies])
         version = bytes([_VERSION])
-        return Written(b"".join((_MAGIC, version, _checksum(version, data), data)), absent.facts)
+        return Written(b"".join((_MAGIC, version, _checksum(version, data), data)), {**absent.facts, **edited.facts})
 
     def needed(self, memory: Memory) -> list[int]:
         """Return the numbers of the events of *memory* whose facts the future needs."""
         self._scan(memory)
         writer = Writer(memory, self._definitions, self._latest)
         writer.structure()
-        return [event.seq for event in writer.facts]
+        return [*(event.seq for event in writer.facts), *writer.needed_edits]
 
     def _scan(self, memory: Memory) -> None:
         """Look for definitions, and for facts of leaves, in the part of the log that is new."""
@@ -112,10 +113,15 @@ class SnapshotWriter:
                 if isinstance(log.known[seq], _DEFINITIONS):
                     self._define(log.known[seq])
             self._latest, self._scanned = dict(log.latest), log.cold
-        for event in log[self._scanned :]:
+        lineage = memory.lineage
+        added: Sequence[Any] = lineage.log[self._scanned :]
+        if self._scanned and any(isinstance(event, ev.REVISIONS) for event in added):
+            # What a leaf has made last may be void now: then the whole log says what it is instead.
+            self._definitions, self._leaves, self._latest, added = [], frozenset(), {}, lineage.log
+        for event in added:
             if isinstance(event, FACTS):
                 name = getattr(event, "component", "")
-                if name in self._leaves:
+                if name in self._leaves and event.seq not in lineage.void:
                     self._latest[name] = event.seq
             elif isinstance(event, _DEFINITIONS):
                 self._define(event)
@@ -150,6 +156,7 @@ def classify(run: Run) -> Classified:
     writer = SnapshotWriter()
     hot = set(writer.needed(memory))
     resident = [*log.known.values(), *log.tail] if isinstance(log, PagedLog) else log
+    resident = [*(event for event in resident if event.seq not in memory.lineage.void), *memory.lineage.edits.values()]
     facts = sorted({event.seq for event in resident if isinstance(event, FACTS)})
     return Classified(tuple(seq for seq in facts if seq in hot), tuple(seq for seq in facts if seq not in hot))
 
@@ -171,6 +178,9 @@ class Writer:
         self._record_at: dict[int, int] = {id(definitions[0]): 0}
         self._by_plan: dict[int, Any] = {id(event.workflow.compiled): event for event in definitions}
         self._needed: dict[int, Any] = {}
+        self._edits = memory.lineage.edits
+        self.needed_edits: set[int] = set()
+        """The numbers of edited events whose facts the future needs."""
         self._absent: dict[int, Element] = {}
         self._scopes: list[Any] = []
         self._scope_at: dict[int, int] = {}
@@ -194,6 +204,7 @@ class Writer:
             "cells": self._cells,
             "origins": _ORIGINS.write(None, self._origins, None),
             "absent": len(self._lineage.absent or ()),
+            "void": _VOID.write(None, ranges(self._lineage.void), None),
         }
 
     @property
@@ -208,6 +219,11 @@ class Writer:
             ev.ReactionOccurred(place, fact.producer, (fact.origin,), fact.value)
             for place, fact in sorted(self._absent.items())
         ]
+
+    @property
+    def edited(self) -> list[Any]:
+        """The events of a fork that count in place of those of the log."""
+        return [self._edits[seq] for seq in sorted(self._edits)]
 
     def cell(self, cell: Cell, *, is_hot: bool) -> int:
         """Return the number of a fact; if *is_hot*, its event is written too."""
@@ -229,7 +245,9 @@ class Writer:
             if seq < 0:
                 self._absent[-seq - 1] = (self._lineage.absent or [])[-seq - 1]
                 continue
-            if seq in self._needed:
+            if seq in self._edits:
+                self.needed_edits.add(seq)
+            if seq in self._needed or seq in self._edits:
                 continue
             event = self._needed[seq] = self._lineage.log[seq - 1]
             if isinstance(event, ev.RunnableFailed | ev.RunnableRetried):  # a failure has the values that it failed on
@@ -237,7 +255,10 @@ class Writer:
 
     def event(self, event: Any) -> int:
         """Return the number of an event of the log, which is written."""
-        self._needed[event.seq] = event
+        if event.seq in self._edits:
+            self.needed_edits.add(event.seq)
+        else:
+            self._needed[event.seq] = event
         return cast("int", event.seq)
 
     def record(self, event: Any) -> int:
@@ -317,11 +338,11 @@ def _targets_of_all_values(plan: Plan) -> set[str]:
 class Snapshot:
     """A snapshot that was read as far as that needs nothing from a store."""
 
-    __slots__ = ("_absent", "_facts", "_records", "_structure", "link", "position")
+    __slots__ = ("_absent", "_edited", "_facts", "_records", "_structure", "link", "position")
 
-    def __init__(self, position: int, link: bytes, structure: bytes, bodies: tuple[bytes, bytes, bytes]) -> None:
+    def __init__(self, position: int, link: bytes, structure: bytes, bodies: tuple[bytes, bytes, bytes, bytes]) -> None:
         self.position, self.link = position, link
-        self._structure, (self._records, self._facts, self._absent) = structure, bodies
+        self._structure, (self._records, self._facts, self._absent, self._edited) = structure, bodies
 
     @classmethod
     def opened(cls, data: bytes) -> Self:
@@ -340,14 +361,15 @@ class Snapshot:
         if bytes(view[len(_MAGIC) + 1 : _HEAD]) != _checksum(version, view[_HEAD:]):
             raise CorruptLog("the checksum of a snapshot is wrong: it was cut off or altered")
         try:
-            position, link, structure, *bodies = _read_parts(view[_HEAD:])
+            position, link, structure, records, facts, absent, edited = _read_parts(view[_HEAD:])
         except msgspec.DecodeError as error:
             raise CorruptLog(f"a snapshot cannot be read: {error}") from error
-        return cls(position, link, structure, (bodies[0], bodies[1], bodies[2]))
+        return cls(position, link, structure, (records, facts, absent, edited))
 
     def references(self, *, lazy: bool = False) -> References:
         """Return the definitions and the large values that it needs; if *lazy*, without those of facts."""
-        return references([self._records, self._absent] if lazy else [self._records, self._facts, self._absent])
+        always = [self._records, self._absent, self._edited]
+        return references(always if lazy else [*always, self._facts])
 
     def restore(
         self,
@@ -374,11 +396,11 @@ class Snapshot:
             HistoryNotLoaded: it cannot be restored without its facts.
         """
         read = partial(_events, decoder, definitions, facts, unknown)
-        records, absent = read(self._records), read(self._absent)
+        records, absent, edited = read(self._records), read(self._absent), read(self._edited)
         resident = [] if lazy else read(self._facts)
         try:
             structure = _read_structure(self._structure)
-            return Reader(self.position, records, resident, absent, load).memory(structure)
+            return Reader(self.position, records, resident, absent, edited, load).memory(structure)
         except (CorruptLog, HistoryNotLoaded):
             raise
         except Exception as error:
@@ -405,7 +427,13 @@ class Reader:
     """Builds a memory; the fields ask it for facts, events, scopes and definitions."""
 
     def __init__(
-        self, position: int, records: Sequence[Any], facts: Sequence[Any], absent: Sequence[Any], load: Load
+        self,
+        position: int,
+        records: Sequence[Any],
+        facts: Sequence[Any],
+        absent: Sequence[Any],
+        edited: Sequence[Any],
+        load: Load,
     ) -> None:
         self._memory = memory = Memory()
         self._records = records
@@ -414,7 +442,8 @@ class Reader:
         self._history = History(position, load, _folded)
         self._log = log = PagedLog(self._history, known)
         memory.log = cast("list[ev.AnyEvent]", log)
-        memory.lineage.log = log
+        self._edits = {event.seq: event for event in edited}
+        memory.lineage.log = Edited(log, self._edits) if edited else log
         self._known, self._absent = known, absent
         self._scopes: list[Scope] = []
         self._cells: list[FactRef] = []
@@ -437,6 +466,8 @@ class Reader:
                 fact.seq: Element(-fact.seq - 1, fact.value, fact.component, fact.inputs[0]) for fact in self._absent
             }
             lineage.absent = ColdList(count, known, history.absent)
+            lineage.absent_since = ColdList(count, {}, history.absent_since)
+        lineage.void = frozenset(positions(_VOID.read(None, structure["void"], {}))) or NONE
         return memory
 
     def cell(self, number: int) -> FactRef:
@@ -445,7 +476,7 @@ class Reader:
 
     def event(self, seq: int) -> Any:
         """Return an event of the log that brings a value."""
-        event = self._known.get(seq)
+        event = self._edits.get(seq) or self._known.get(seq)
         if event is None:
             raise HistoryNotLoaded("that is being restored")
         return event
@@ -503,9 +534,10 @@ def _of_a_new_memory() -> dict[str, Any]:
 
 A_MEMORY: Final = record(Memory, MEMORY, _slots, _of_a_new_memory())
 _LATEST: Final = mapping(TEXT, NUMBER)
+_VOID: Final = listing(together(NUMBER, NUMBER), tuple)
 _CELLS: Final = listing(together(ADDRESS, TEXT))
 _BYTES: Final = Field(lambda _, value, __: value, lambda _, data, __: bytes(data))
 _ORIGINS: Final = mapping(ADDRESS, together(_BYTES, NUMBER))
 
-_read_parts: Callable[[Any], Any] = msgspec.msgpack.Decoder(tuple[int, bytes, bytes, bytes, bytes, bytes]).decode
+_read_parts: Callable[[Any], Any] = msgspec.msgpack.Decoder(tuple[int, bytes, bytes, bytes, bytes, bytes, bytes]).decode
 _read_structure: Callable[[bytes], dict[str, Any]] = msgspec.msgpack.Decoder(dict[str, Any]).decode

@@ -356,6 +356,7 @@ MEMORY: Final[Table] = {
     "plan": Derived("it is that of the workflow"),
     "ready": PENDING,
     "received": NUMBER,
+    "redacted": listing(TEXT, tuple),
     "retried": optional(mapping(KEY, POLICY)),
     "rules": optional(POLICY),
     "run_id": TEXT,
@@ -385,11 +386,13 @@ LINEAGE: Final[Table] = {
     "_origins": Derived("those of facts that wait are written with them"),
     "_state_changes": Derived("it belongs to the index"),
     "absent": Derived("those that are referred to are written as facts without an event"),
+    "absent_since": Derived("only a revision asks for it, and that loads the history"),
     "gathered": Derived("it is about facts that were made before, and is found by loading the history"),
     "log": Derived("the log is in the store"),
     "ordinals": Derived("those of facts that wait are written with them"),
     "read": Derived("it is about facts that were made before, and is found by loading the history"),
     "stateful": Derived("it is that of the plan"),
+    "void": Derived("it is written beside the memory, as ranges"),
 }
 
 TABLES: Final[dict[type, Table]] = {

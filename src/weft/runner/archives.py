@@ -38,8 +38,10 @@ class RunnerArchives(RunnerQueries):
         Raises:
             RunNotFound: there is no such run.
         """
-        runs = [await self._run(await self._found(as_ref(each))) for each in (one, other)]
-        return diff(runs[0].frozen_copy(), runs[1].frozen_copy())
+        runs = [(await self._run(await self._found(as_ref(each)))).frozen_copy() for each in (one, other)]
+        for run in runs:
+            await self._runtime.ownership.again(run.load)
+        return diff(runs[0], runs[1])
 
     async def export(self, id: str, path: str | Path, *, redact: Redact | None = None) -> None:
         """

@@ -371,7 +371,7 @@ class RunnerQueries:
     async def _ask_again(self, member: Member) -> None:
         """Let *member*, whose run is done, have its result although that is in the history of the run."""
         try:
-            member.value, member.error = await self.result(Handle(self, member.ref)), None
+            member.value, member.error = await self.result(AsyncHandle(self, member.ref)), None
         except Exception as error:  # noqa: BLE001 - it is in the place of the output
             member.error = error
 

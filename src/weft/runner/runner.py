@@ -25,6 +25,7 @@ from typing import Any, Final, Literal, Self, overload
 from msgspec.structs import replace
 
 from weft.core import events as ev
+from weft.core.fold.fold import make_whole
 from weft.core.functions.offered import offer_module
 from weft.core.functions.references import MISSING
 from weft.core.run.preview import Preview
@@ -840,7 +841,7 @@ class AsyncRunner(LiveViews):
     async def _redefined(self, id: str, change: Callable[[Run], object]) -> None:
         worker = await self._runtime.changeable(id)
         if is_partial(worker.run):  # what the new components read may be in the history
-            await self._runtime.ownership.again(worker.run.load)
+            await self._registry.load(worker)
             worker = await self._runtime.changeable(id)
         worker.redefine(change)
         await self._runtime.taken(worker)
@@ -928,6 +929,9 @@ class AsyncRunner(LiveViews):
             await self._runtime.gone(id)
             try:
                 worker = await self._runtime.changeable(id)
+                if is_partial(worker.run):  # a revision folds the whole log again
+                    await self._registry.load(worker)
+                    continue
             except (RunClosed, RunNotHeld) as refused:
                 if isinstance(refused, RunNotHeld) and message is not None and not context:
                     return await self._left_message(refused, message)
@@ -1051,11 +1055,11 @@ class AsyncRunner(LiveViews):
     async def _durable(self, id: str) -> Recovered:
         """Return the run *id* as far as it is stored, without owning it."""
         worker = await self._runtime.held(id)
-        if worker is None:
-            return await self._registry.read(id)
-        if worker.lost is None:
+        if worker is not None and worker.lost is None:
             worker.checkpoint()
             await self._runtime.written(worker)
+        if worker is None or is_partial(worker.run):
+            return await self._registry.read(id)
         record = await self._runtime.ownership.record(id)
         log = worker.run.memory.log
         if worker.acknowledged == len(log):
@@ -1115,6 +1119,10 @@ class AsyncRunner(LiveViews):
         check_workflow(workflow)
         if preview:
             held = await self._runtime.held(id)
+            if held is not None and is_partial(held.run):
+                await self._registry.awake(held)
+                await self._registry.load(held)
+                make_whole(held.run.memory)
             run = held.run if held is not None else (await self._registry.read(id, workflow=workflow)).run
             return run.upgrade(workflow, again=again, preview=True)
         upgraded = await self._revised(id, lambda run: run.upgrade(workflow, again=again, by=by), upgrade=workflow)

@@ -8,7 +8,7 @@ is right by construction.  There is one function per event class, and a test fai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from weft.core import events as ev
 from weft.core.components.state_change import Ignored, StateChange
@@ -16,8 +16,9 @@ from weft.core.fold import batches, error_routes, gates, loops, reads, settling
 from weft.core.fold.external import completion_awaited, failure_received, runnable_cancelled, token_issued
 from weft.core.fold.live_changes import look_up, replan
 from weft.core.fold.memory import STORY, Memory
-from weft.core.fold.refold import Handlers, Refold, Revision, positions, rebuild
+from weft.core.fold.refold import Handlers, Refold, Revision, become, positions, rebuild
 from weft.core.fold.scope import ALONE, NOTHING, Activation, Attempts, Opening, Scope, Waiting
+from weft.core.lineage.history import Edited, PagedLog
 from weft.core.lineage.lineage import Element, Lineage, emission
 from weft.core.plan.node import Kind
 from weft.errors import DefinitionError, InvalidEvent, shown
@@ -575,6 +576,7 @@ def _imported(memory: Memory, event: ev.RunImported) -> None:
 
 
 def _revised(memory: Memory, event: Revision) -> None:
+    make_whole(memory)
     last = len(memory.log)
     named = [*positions(event.void[:1]), *positions(event.void[-1:])]
     if named and not 1 < named[0] <= named[-1] <= last:
@@ -628,3 +630,23 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
 def refolding(revisions: Sequence[Revision], known: Lineage) -> Refold:
     """Return what folds a log again under *revisions*; *known* is its lineage so far."""
     return Refold(Handlers(_FOLD, _end_wait), revisions, known, None)
+
+
+def make_whole(memory: Memory) -> None:
+    """
+    Let *memory*, which was restored from a snapshot, be as if it had folded its whole log.
+
+    What is in flight is not disturbed.  A revision needs that: it folds the log again.
+
+    Raises:
+        HistoryNotLoaded: the history is not in memory, and cannot be loaded from here.
+    """
+    log = cast("Sequence[ev.AnyEvent]", memory.log)
+    if not isinstance(log, PagedLog):
+        return
+    log.absorb()
+    new = Memory()
+    new.page = memory.page
+    fold(new, log)
+    edited = new.lineage.log
+    become(memory, new, edited.edits if isinstance(edited, Edited) else {})

@@ -14,15 +14,16 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
 from weft.core import events as ev
 from weft.core.fold.live_changes import keep_facts
 from weft.core.fold.memory import Memory
-from weft.core.fold.scope import Activation, Key
+from weft.core.fold.scope import Activation, Key, Waiting
+from weft.core.lineage.history import Edited
 from weft.core.lineage.lineage import NONE, Cell, Element, Lineage
 from weft.core.plan.plan import Plan
 from weft.errors import InvalidEvent, shown
@@ -151,33 +152,6 @@ def rewritten(memory: Memory, event: Any, value: Any) -> Any:
             raise InvalidEvent(f"{shown(event)} has no outcome that can be edited")
 
 
-class Edited(Sequence[ev.AnyEvent]):
-    """A log with other events in some places; it grows with the log."""
-
-    __slots__ = ("_edits", "_log")
-
-    def __init__(self, log: Sequence[ev.AnyEvent], edits: Mapping[int, ev.AnyEvent]) -> None:
-        self._log, self._edits = log, edits
-
-    def __len__(self) -> int:
-        return len(self._log)
-
-    def __iter__(self) -> Iterator[ev.AnyEvent]:
-        edits = self._edits
-        return (edits.get(event.seq, event) for event in self._log)
-
-    @overload
-    def __getitem__(self, index: int) -> ev.AnyEvent: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[ev.AnyEvent]: ...
-    def __getitem__(self, index: int | slice) -> ev.AnyEvent | list[ev.AnyEvent]:
-        found = self._log[index]
-        if isinstance(index, slice):
-            return [self._edits.get(event.seq, event) for event in cast("Sequence[ev.AnyEvent]", found)]
-        event = cast("ev.AnyEvent", found)
-        return self._edits.get(event.seq, event)
-
-
 def rebuild(memory: Memory, event: Revision, handlers: Handlers) -> None:
     """Fold the log of *memory* again, now that *event* has revised it."""
     revisions = [*revisions_in(memory.log), event]
@@ -189,14 +163,19 @@ def rebuild(memory: Memory, event: Revision, handlers: Handlers) -> None:
     new.lineage.pad(memory.lineage, event.seq)
     if memory.children and not isinstance(event, ev.RunForked):
         new.children = {**memory.children, **(new.children or {})}  # they exist, whatever became of what started them
+    become(memory, new, again.edited)
+    take_effect(memory, event)
+
+
+def become(memory: Memory, new: Memory, edits: Mapping[int, ev.AnyEvent]) -> None:
+    """Let *memory* be what *new* is, which was folded from its log, with these *edits*; the log stays the object."""
     _keep_activations(memory, new)
     new.adding = memory.adding
     log = memory.log
-    new.lineage.log = Edited(log, again.edited) if again.edited else log
+    new.lineage.log = Edited(log, edits) if edits else log
     for slot in Memory.__slots__:
         setattr(memory, slot, getattr(new, slot))
     memory.log = log
-    take_effect(memory, event)
 
 
 def revisions_in(log: Iterable[ev.AnyEvent]) -> list[Revision]:

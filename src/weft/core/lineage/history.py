@@ -58,6 +58,12 @@ class History:
         found._all = self._all
         return found
 
+    def none(self) -> History:
+        """Return a history without events, which is loaded."""
+        found = History(0, self._load, self._rebuild)
+        found.keep(())
+        return found
+
     @property
     def is_loaded(self) -> bool:
         """Whether all events are in memory."""
@@ -114,6 +120,10 @@ class History:
         """Return the facts without an event of that memory."""
         return cast("Sequence[Any]", self.memory().lineage.absent or ())
 
+    def absent_since(self) -> Sequence[int]:
+        """Return, for each of these facts, the event that it follows from."""
+        return cast("Sequence[int]", self.memory().lineage.absent_since or ())
+
     def resident(self) -> int:
         """Return how many events with a value are in memory."""
         blocks = [self._all] if self._all is not None else self._blocks.values()
@@ -138,6 +148,13 @@ class PagedLog(Sequence[ev.AnyEvent]):
     def append(self, event: ev.AnyEvent) -> None:
         """Add an event."""
         self.tail.append(event)
+
+    def absorb(self) -> None:
+        """Keep all events in memory from now on; the history was loaded before, or is now."""
+        if self.cold:
+            self.tail = [*self.history.events(1, self.cold), *self.tail]
+            self.cold, self.known, self.latest = 0, {}, {}
+            self.history = self.history.none()
 
     def known_events(self) -> list[ev.AnyEvent]:
         """Return the events that the future needs and those of the tail, in order."""
@@ -196,6 +213,32 @@ class PagedLog(Sequence[ev.AnyEvent]):
     def __reduce__(self) -> tuple[type[list[ev.AnyEvent]], tuple[list[ev.AnyEvent]]]:
         """Copy and pickle it as a plain list."""
         return list, (list(self),)
+
+
+class Edited(Sequence[ev.AnyEvent]):
+    """A *log* with other events in some places, the *edits*; it grows with the log."""
+
+    __slots__ = ("edits", "log")
+
+    def __init__(self, log: Sequence[ev.AnyEvent], edits: Mapping[int, ev.AnyEvent]) -> None:
+        self.log, self.edits = log, edits
+
+    def __len__(self) -> int:
+        return len(self.log)
+
+    def __iter__(self) -> Iterator[ev.AnyEvent]:
+        edits = self.edits
+        return (edits.get(event.seq, event) for event in self.log)
+
+    @overload
+    def __getitem__(self, index: int) -> ev.AnyEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ev.AnyEvent]: ...
+    def __getitem__(self, index: int | slice) -> ev.AnyEvent | list[ev.AnyEvent]:
+        if isinstance(index, slice):
+            return [self.edits.get(event.seq, event) for event in self.log[index]]
+        seq = (index + len(self.log) if index < 0 else index) + 1
+        return self.edits[seq] if seq in self.edits else self.log[index]
 
 
 class ColdList(Sequence[T]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from weft.core import events as ev
 from weft.core.failure import Failure
 from weft.core.functions.identity import canonical, digest
 from weft.core.lineage.fact import Fact
-from weft.core.lineage.history import FACTS, ColdList, History, PagedLog
+from weft.core.lineage.history import FACTS, ColdList, Edited, History, PagedLog
 from weft.typing import Address
 
 
@@ -100,6 +101,7 @@ _MADE: dict[type, tuple[type, ...]] = {int: (*ev.PRODUCTIONS, ev.StateChanged), 
 
 
 NONE: Final[frozenset[int]] = frozenset()
+_NO_EDITS: Final[Mapping[int, ev.AnyEvent]] = MappingProxyType({})
 
 _LAST = 8
 """How many events are looked at before an index is made: nearly always one of them is what a run has come to."""
@@ -121,7 +123,7 @@ class Lineage:
         """By position of the fact of a reader: the other facts that it read."""
         self.absent: list[Element] | ColdList[Element] | None = None
         """Facts without an event, such as what joins did not get; the n-th has the address -n."""
-        self.absent_since: list[int] | None = None
+        self.absent_since: list[int] | ColdList[int] | None = None
         """For each of them, the event that it follows from."""
         self.void: frozenset[int] = NONE
         """The positions of events that no longer count (ADR 32)."""
@@ -141,8 +143,19 @@ class Lineage:
     @property
     def history(self) -> History | None:
         """The events that are not in memory; None if all of them are."""
-        log = self.log
-        return log.history if isinstance(log, PagedLog) else None
+        paged = self.paged
+        return None if paged is None else paged.history
+
+    @property
+    def paged(self) -> PagedLog | None:
+        """The log, if its beginning may not be in memory; what a fork has edited is not in it."""
+        log = self.log.log if isinstance(self.log, Edited) else self.log
+        return log if isinstance(log, PagedLog) else None
+
+    @property
+    def edits(self) -> Mapping[int, ev.AnyEvent]:
+        """By position: the events that count in place of those of the log, which a fork has edited."""
+        return self.log.edits if isinstance(self.log, Edited) else _NO_EDITS
 
     def standing(self) -> Sequence[ev.AnyEvent]:
         """Return the events that count, in order: all of them, unless the log was revised."""
@@ -157,9 +170,9 @@ class Lineage:
             since: which event they have to begin with; if the events before it are not in memory, these are left out.
         """
         if self._index is None or since <= self._index_begins:
-            log, self._index = self.log, {}
+            paged, self._index = self.paged, {}
             self._state_changes = {}
-            self._index_begins = log.cold if isinstance(log, PagedLog) and since > log.cold else 0
+            self._index_begins = paged.cold if paged is not None and since > paged.cold else 0
             self._indexed = self._index_begins
         void = self.void
         for event in self.log[self._indexed :]:
@@ -186,8 +199,10 @@ class Lineage:
 
     def made_last(self, name: str) -> ev.Production | None:
         """Return what *name* made last, if that is among the last events; else ask :meth:`index`."""
-        recent = self.log.tail if isinstance(self.log, PagedLog) else self.log
-        for event in recent[: -_LAST - 1 : -1]:
+        paged, edits = self.paged, self.edits
+        recent = self.log if paged is None else paged.tail
+        for last in recent[: -_LAST - 1 : -1]:
+            event = edits.get(last.seq, last)
             if getattr(event, "component", None) == name and event.seq not in self.void:
                 return event if isinstance(event, ev.PRODUCTIONS) else None
         return None
@@ -210,8 +225,10 @@ class Lineage:
 
     def without_event(self, value: Any, producer: str, origin: Address) -> Element:
         """Return a new fact that follows from others and is not recorded by itself; its address is negative."""
-        if self.absent is None or self.absent_since is None:
-            self.absent, self.absent_since = [], []
+        if self.absent is None:
+            self.absent = []
+        if self.absent_since is None:
+            self.absent_since = []
         self.absent.append(Element(-len(self.absent) - 1, value, producer, origin))
         self.absent_since.append(len(self.log) + 1)
         return self.absent[-1]

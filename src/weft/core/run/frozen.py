@@ -25,7 +25,7 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 from weft.core import events as ev
 from weft.core.fold.fold import fold
 from weft.core.fold.memory import Memory
-from weft.core.lineage.history import Beginning, ColdList, PagedLog
+from weft.core.lineage.history import Beginning, ColdList, Edited
 from weft.core.lineage.lineage import FactRef, Lineage
 from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
@@ -48,11 +48,10 @@ class FrozenMemory(Memory):
 
     def __init__(self, live: Memory, status: Status | None = None) -> None:  # __getattr__ finds what is not set here
         known = live.lineage
-        log = known.log.frozen() if isinstance(known.log, PagedLog) else Beginning(known.log)
-        lineage = self.lineage = Lineage(log)
-        self.log = cast("list[ev.AnyEvent]", lineage.log)  # everything that would append to it is refused
-        if known.log is not live.log:  # that of a fork has edited events
-            self.log = cast("list[ev.AnyEvent]", Beginning(live.log))
+        paged, edits = known.paged, known.edits
+        log = Beginning(live.log) if paged is None else paged.frozen()
+        lineage = self.lineage = Lineage(Edited(log, edits) if edits else log)
+        self.log = cast("list[ev.AnyEvent]", log)  # everything that would append to it is refused
         # These are looked up by position alone, and what is added later has later positions.
         lineage.gathered, lineage.read, lineage.absent = known.gathered, known.read, known.absent
         lineage.stateful, lineage.ordinals, lineage.void = known.stateful, known.ordinals, known.void
@@ -65,6 +64,9 @@ class FrozenMemory(Memory):
         self.keyed = None if live.keyed is None else _beginnings(live.keyed, lineage, "keyed")
         if isinstance(known.absent, ColdList) and lineage.history is not None:
             lineage.absent = known.absent.frozen(lineage.history.absent, partial(_moved, lineage))
+        lineage.absent_since = known.absent_since
+        if isinstance(known.absent_since, ColdList) and lineage.history is not None:
+            lineage.absent_since = known.absent_since.frozen(lineage.history.absent_since, partial(_moved, lineage))
         self.failures = None if live.failures is None else live.failures.copy()
         self.skipped = None if live.skipped is None else live.skipped.copy()
         # What says what the run waits for: these are open, and few.

@@ -35,7 +35,8 @@ from weft.runner.durability.store_spans import spanned
 from weft.runner.options import Rehydration
 from weft.runner.slices import Pace
 
-_CHANGES: Final = (ev.ComponentAdded, ev.ComponentRemoved)
+_CHANGES: Final = (ev.ComponentAdded, ev.ComponentRemoved, *ev.REVISIONS)
+"""The events after which the history is needed; one that says that code has changed keeps the graph."""
 
 
 class Unusable(Exception):
@@ -159,7 +160,7 @@ async def rehydrate(
         memory.page = PAGE
         for events in decoder.batches(bodies, definitions=definitions, facts=facts, unknown=unknown):
             if any(isinstance(event, _CHANGES) for event in events):
-                raise Unusable("the workflow was changed after it, and what it reads since then is in the history")
+                raise Unusable("the run was changed or revised after it, and that needs the history")
             fold(memory, events)
             await pace.keep(len(events))
         memory.newly_ready.clear()

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from weft.core import events as ev
 from weft.core.failure import text_of
-from weft.core.fold.fold import record
+from weft.core.fold.fold import make_whole, record
 from weft.core.fold.memory import PAGE
 from weft.core.fold.scope import Activation, Key
 from weft.core.plan.node import FunctionNode
@@ -472,9 +472,12 @@ class Worker:
         """
         Let *change* revise the log of the run; runnables in flight whose work is not the same any more are abandoned.
 
+        A run that was restored from a snapshot has its history loaded before.
+
         Raises:
             WeftError: it was refused; then nothing has changed.
         """
+        make_whole(self.run.memory)
         change(self.run)
         if context:
             self.give(context)

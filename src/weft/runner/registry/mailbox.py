@@ -89,6 +89,10 @@ class Runs(Protocol):
         """Wait until *worker* has the values that it needs."""
         ...
 
+    async def load(self, worker: Worker) -> None:
+        """Load the history of the run of *worker*, which is about to be changed."""
+        ...
+
     def told_to_end(self, worker: Worker) -> None:
         """Cancel the children of the run of *worker*, if messages have cancelled it."""
         ...
@@ -317,6 +321,8 @@ class Mailbox:
             worker = self._runs.get(run)
             if worker is not None and worker.sleeping is not None:
                 await self._runs.awake(worker)
+            if worker is not None and any(message.kind in _FOR_FAILED for message in messages):
+                await self._runs.load(worker)
             if self._runs.is_locked(run):
                 self._ring_after(run)
             elif worker is not self._runs.get(run) or (worker is not None and worker.heard == UNREAD):

@@ -569,7 +569,8 @@ class RunRegistry:
         """Acquire *run*, load it, make a *change*, and continue it; if that fails, release it again."""
         owned = await self._ownership.acquire(run)
         async with self._ownership.freeing([run]) as free:
-            loaded = await self._ownership.load(run, owned, options.rehydration)
+            # A change may revise the log, and that needs all of it.
+            loaded = await self._ownership.load(run, owned, options.rehydration if change is None else "full")
             worker = await self.come_in(
                 loaded, workflow, options, strict=strict, change=change, was_parked=was_parked, graph=graph
             )
@@ -796,6 +797,11 @@ class RunRegistry:
             self._dispatcher.guard(worker, _raise, error)
         else:
             self._dispatcher.guard(worker, then)
+
+    async def load(self, worker: Worker) -> None:
+        """Load the history of the run of *worker*, which is about to be changed."""
+        if is_partial(worker.run):
+            await self._ownership.again(worker.run.load)
 
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: tell the callers, unless it has been replaced."""
