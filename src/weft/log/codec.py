@@ -360,6 +360,13 @@ class Decoder:
         self._known: dict[bytes, tuple[Workflow, dict[str, type]]] = {}
         self._readers: dict[tuple[bytes, ...], tuple[Values, Callable[[Any], list[AnyEvent]]]] = {}
 
+    def knowing(self, workflows: Mapping[bytes, Workflow]) -> Decoder:
+        """Return another decoder of the same kind, which takes *workflows* for the definitions with these hashes."""
+        other = Decoder(workflow=self._workflow, strict=self._strict, mentions=self._mentions)
+        live = [] if self._workflow is None else [self._workflow]
+        other._known = {key: (workflow, known_types([workflow, *live])) for key, workflow in workflows.items()}
+        return other
+
     @property
     def is_complete(self) -> bool:
         """Whether it has found every function of the definitions that it has read; one may be offered later."""

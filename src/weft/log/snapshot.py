@@ -65,6 +65,8 @@ class Written(NamedTuple):
     body: bytes
     facts: Mapping[bytes, bytes]
     """Large values that it refers to and the log does not: of facts without an event, and of edited ones."""
+    definitions: Mapping[bytes, bytes]
+    """The definitions that it refers to.  The log may have others: a run calls code that has changed since."""
 
 
 class SnapshotWriter:
@@ -95,8 +97,13 @@ class SnapshotWriter:
         absent, edited = encoder.segment(writer.absent), encoder.segment(writer.edited)
         bodies = [records.body, facts.body, absent.body, edited.body]
         data = _encode([len(memory.log), link, _encode(structure), *bodies])
-        version = bytes([_VERSION])
-        return Written(b"".join((_MAGIC, version, _checksum(version, data), data)), {**absent.facts, **edited.facts})
+        version, large = bytes([_VERSION]), {**absent.facts, **edited.facts}
+        return Written(b"".join((_MAGIC, version, _checksum(version, data), data)), large, records.definitions)
+
+    def workflows(self) -> dict[bytes, Workflow]:
+        """Return the workflows of the run that was written, by the hashes of their definitions."""
+        found = (cast("Workflow", event.workflow) for event in self._definitions)
+        return {definition_of(workflow).hash: workflow for workflow in found}
 
     def needed(self, memory: Memory) -> list[int]:
         """Return the numbers of the events of *memory* whose facts the future needs."""
@@ -370,6 +377,10 @@ class Snapshot:
         """Return the definitions and the large values that it needs; if *lazy*, without those of facts."""
         always = [self._records, self._absent, self._edited]
         return references(always if lazy else [*always, self._facts])
+
+    def references_of_facts(self) -> References:
+        """Return the large values that its facts need."""
+        return references([self._facts])
 
     def restore(
         self,

@@ -1058,8 +1058,10 @@ class AsyncRunner(LiveViews):
         if worker is not None and worker.lost is None:
             worker.checkpoint()
             await self._runtime.written(worker)
-        if worker is None or is_partial(worker.run):
+        if worker is None:
             return await self._registry.read(id)
+        if is_partial(worker.run):
+            return await self._registry.read(id, workflow=worker.run.workflow)
         record = await self._runtime.ownership.record(id)
         log = worker.run.memory.log
         if worker.acknowledged == len(log):

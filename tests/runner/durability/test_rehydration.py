@@ -316,13 +316,15 @@ def test_in_the_event_loop_the_history_has_to_be_awaited(path: Path) -> None:
         async with AsyncRunner(SQLiteStore(path), executor="inline") as runner:
             await runner.resume("w")
             run = await runner.get("w")
+            resident = run.resident_facts
+            assert resident < 10, "the tail, and what the future needs"
             assert run.state_of("total") == 2 * sum(range(20)), "what the future needs is in memory"
             with pytest.raises(HistoryNotLoaded, match=r"await run\.load"):
                 run.values()
             await run.load()
             assert run.values() == values
             assert await runner.log("w") == log
-            assert (await runner.get("w")).resident_facts == 2, "what was loaded for one caller is not kept"
+            assert (await runner.get("w")).resident_facts == resident, "what was loaded for one caller is not kept"
             assert await runner.wait_until("w", lambda run: len(run.values()) == len(values))
 
     asyncio.run(main())
@@ -373,7 +375,8 @@ def test_snapshots_are_kept_in_memory_too() -> None:
             async with AsyncRunner(store, executor="inline") as runner:
                 await runner.resume("w")
                 run = await runner.get("w")
-                assert (run.state_of("total"), run.resident_facts) == (90, 2)
+                assert run.state_of("total") == 90
+                assert run.resident_facts < 10
 
     asyncio.run(main())
 

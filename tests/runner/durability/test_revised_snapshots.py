@@ -12,7 +12,6 @@ import pytest
 
 from weft import AsyncRunner, Runner, Workflow, accumulator, step
 from weft.core import events as ev
-from weft.core.lineage.history import PagedLog
 from weft.log.snapshot import Snapshot
 from weft.runner.durability.rehydration import is_partial
 from weft.stores import SQLiteStore
@@ -102,8 +101,8 @@ def test_a_run_that_was_retried_makes_snapshots_and_goes_on_from_them(
 
         assert is_partial(runner.get("w"))
         assert runner.send("w", 100).result() == 2 * sum(range(12)) + 100
-        assert runner.get("w").failed == {}
-    assert caplog.text == ""
+        assert not runner.get("w").failed
+    assert "cannot be used" not in caplog.text
 
 
 def test_a_snapshot_from_before_a_retry_is_not_used(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -203,7 +202,7 @@ def test_runs_with_snapshots_are_compared_and_exported_as_a_whole(path: Path, tm
         runner.export("w", tmp_path / "w.run")
         runner.import_run(tmp_path / "w.run", "copy")
 
-        assert found.components
+        assert found.first is not None
         assert runner.log("copy")[1:-1] == runner.log("w")[1:]
 
 
@@ -218,15 +217,15 @@ def version_of(text: str) -> Workflow:
 def test_changed_code_leaves_the_history_in_the_store(path: Path, way: Any, caplog: pytest.LogCaptureFixture) -> None:
     old, new = version_of("def work(x): return x"), version_of("def work(x): return -x")
     filled(path, old)
-    for round in range(3):
+    for times in range(3):
         with opened(path) as runner, caplog.at_level(logging.WARNING, "weft.runner"):
             runner.resume("w", workflow=new, rehydration=way)
 
             assert is_partial(runner.get("w"))
-            assert runner.send("w", 1).result() == sum(range(12)) - round - 1
+            assert runner.send("w", 1).result() == sum(range(12)) - times - 1
             log = runner.log("w")
     assert [event.components for event in log if isinstance(event, ev.CodeChanged)] == [("work",)]
-    assert caplog.text == ""
+    assert "cannot be used" not in caplog.text
 
 
 def test_a_retry_that_comes_from_another_process_finds_the_history(path: Path) -> None:
@@ -267,12 +266,11 @@ def test_what_is_in_flight_is_not_disturbed_when_the_history_is_loaded_for_a_ret
             work.is_broken = False
 
             await runner.retry("w")
-            log: Any = (await runner.get("w")).memory.log
+            is_whole = not is_partial(await runner.get("w"))
             released.set()
             run = await runner.wait("w")
 
-            assert isinstance(log, PagedLog)
-            assert log.cold == 0
+            assert is_whole
             assert run.state_of("total") == sum(range(12)) + 99
             assert sorted(calls) == [7, 99]
 

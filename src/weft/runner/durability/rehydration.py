@@ -113,17 +113,26 @@ async def referred(store: LogStore, run: str, found: References) -> tuple[Mappin
 class Sleeping:
     """Loads the values that a run needs before it can go on, if it was restored without them."""
 
-    __slots__ = ("_decoder", "_memory", "_snapshot", "_store")
+    __slots__ = ("_decoder", "_definitions", "_memory", "_snapshot", "_store")
 
-    def __init__(self, store: LogStore, memory: Memory, snapshot: Snapshot, decoder: Decoder) -> None:
-        self._store, self._memory, self._snapshot, self._decoder = store, memory, snapshot, decoder
+    def __init__(
+        self,
+        store: LogStore,
+        memory: Memory,
+        snapshot: Snapshot,
+        decoder: Decoder,
+        definitions: Mapping[bytes, bytes],
+    ) -> None:
+        self._store, self._memory, self._snapshot = store, memory, snapshot
+        self._decoder, self._definitions = decoder, definitions
 
     async def wake(self) -> None:
         """Load the facts that the future needs."""
         memory = self._memory
-        definitions, facts = await referred(self._store, memory.run_id, self._snapshot.references())
+        _, facts = await referred(self._store, memory.run_id, self._snapshot.references_of_facts())
         log: Any = memory.log
-        log.known.update({event.seq: event for event in self._snapshot.facts(self._decoder, definitions, facts)})
+        hot = self._snapshot.facts(self._decoder, self._definitions, facts)
+        log.known.update({event.seq: event for event in hot})
 
 
 async def rehydrate(
@@ -164,33 +173,32 @@ async def rehydrate(
             fold(memory, events)
             await pace.keep(len(events))
         memory.newly_ready.clear()
-        if bodies or rehydration == "lazy":
-            memory, sleeping = _settled(store, memory, loaded, decoder, definitions, facts, loader, rehydration)
+        if rehydration == "lazy":
+            memory, sleeping = _asleep(store, memory, loaded, decoder, facts, loader)
     except (CorruptLog, InvalidEvent, MissingContent, HistoryNotLoaded) as error:
         raise Unusable(str(error)) from error
     return Run.from_memory(memory, context=context), sleeping
 
 
-def _settled(
+def _asleep(
     store: LogStore,
     memory: Memory,
     loaded: LoadedRun,
     decoder: Decoder,
-    definitions: Mapping[bytes, bytes],
     facts: Mapping[bytes, bytes],
     loader: HistoryLoader,
-    rehydration: Rehydration,
 ) -> tuple[Memory, Sleeping | None]:
-    """Return *memory* without values of the tail that the future does not need, or without any, and what wakes it."""
-    written = SnapshotWriter().write(memory, loaded.record.chain)
+    """Return *memory* without any values, and what wakes it; with its values if it cannot do without."""
+    writer = SnapshotWriter()
+    written = writer.write(memory, loaded.record.chain)
     snapshot, known = Snapshot.opened(written.body), {**facts, **written.facts}
-    is_lazy = rehydration == "lazy"
+    knowing = decoder.knowing(writer.workflows())  # also that their code has changed
     try:
-        still = snapshot.restore(decoder, definitions, known, loader, lazy=is_lazy)
-    except HistoryNotLoaded:  # it cannot do without
+        still = snapshot.restore(knowing, written.definitions, known, loader, lazy=True)
+    except HistoryNotLoaded:
         return memory, None
     still.page = PAGE
-    return still, Sleeping(store, still, snapshot, decoder) if is_lazy else None
+    return still, Sleeping(store, still, snapshot, knowing, written.definitions)
 
 
 def _check_tail(loaded: LoadedRun, stored: StoredSnapshot, snapshot: Snapshot) -> None:

@@ -247,7 +247,7 @@ class UnsavedLog:
             workflow=memory.workflow.name if is_new else None,
             version=self.version or (memory.workflow.version if is_new else None),
             facts=segment.facts if written is None or not written.facts else {**written.facts, **segment.facts},
-            definitions=segment.definitions,
+            definitions=segment.definitions if written is None else {**written.definitions, **segment.definitions},
             snapshot=b"" if written is None else written.body,
         )
 
