@@ -711,7 +711,7 @@ class RunRegistry:
         self.over(old)
         new.committed(appends[1])
         if self.mailbox is not None:
-            self.mailbox.ring()
+            self.mailbox.came_in(new)
         return new
 
     def _live(self, given: Workflow | None, graph: Graph = "the same") -> Callable[[RunRecord], Workflow | None]:

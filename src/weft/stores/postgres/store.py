@@ -84,6 +84,9 @@ class PostgresStore:
         timeout: For how many seconds to wait for an answer of the server.
     """
 
+    writes_groups = False
+    """Whether appends of one group are written together; until then a run cannot be continued as a new one here."""
+
     def __init__(
         self,
         dsn: str,

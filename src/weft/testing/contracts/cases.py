@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol
 
+import pytest
 from msgspec import structs
 
 from weft.errors import RunNotFound
@@ -113,3 +114,9 @@ async def is_there(store: LogStore, run: str) -> bool:
     except RunNotFound:
         return False
     return True
+
+
+def skip_unless_grouped(store: object) -> None:
+    """Skip a test of appends that are written together if *store* says that it writes each run by itself."""
+    if not getattr(store, "writes_groups", True):
+        pytest.skip("this store writes each run by itself")

@@ -9,7 +9,7 @@ import pytest
 
 from weft.errors import OwnershipLost, RunNotFound
 from weft.ports.store import NEVER, FactStore, InboxStore, ListableStore, LogStore, Message, OwnedStore
-from weft.testing.contracts.cases import first, more, opened, write
+from weft.testing.contracts.cases import first, more, opened, skip_unless_grouped, write
 
 
 class InboxLogStore(LogStore, FactStore, OwnedStore, ListableStore, InboxStore, Protocol):
@@ -90,6 +90,7 @@ class InboxStoreContract:
 
     @opened
     async def test_messages_of_a_run_that_another_one_continues_are_for_that_one(self, store: InboxLogStore) -> None:
+        skip_unless_grouped(store)
         await write(store, first("old"), first("other"))
         await store.post([message("old", b"1"), message("other", b"2")])
 
@@ -108,6 +109,7 @@ class InboxStoreContract:
     async def test_a_run_that_has_the_id_of_one_that_was_continued_keeps_its_messages(
         self, store: InboxLogStore
     ) -> None:
+        skip_unless_grouped(store)
         await write(store, first("old"))
         await write(store, more("old", 1, status="completed", release=True), first("new", continues="old"))
         await store.delete("old")

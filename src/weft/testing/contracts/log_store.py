@@ -16,7 +16,17 @@ from weft.errors import (
     StoreClosed,
 )
 from weft.ports.store import FIRST_EPOCH, LoadedRun, LogStore, RunRecord, Segment
-from weft.testing.contracts.cases import again, bodies, first, is_there, more, opened, unowned, write
+from weft.testing.contracts.cases import (
+    again,
+    bodies,
+    first,
+    is_there,
+    more,
+    opened,
+    skip_unless_grouped,
+    unowned,
+    write,
+)
 from weft.testing.contracts.run_outcome import RunOutcomeContract
 
 
@@ -391,6 +401,7 @@ class LogStoreContract(RunOutcomeContract):
 
     @opened
     async def test_a_group_of_appends_is_written_as_a_whole(self, store: LogStore) -> None:
+        skip_unless_grouped(store)
         await write(store, first("old"))
 
         await write(store, more("old", 1, b"end", group="g"), first("new", b"begin", group="g"), first("other"))
@@ -400,6 +411,7 @@ class LogStoreContract(RunOutcomeContract):
 
     @opened
     async def test_a_group_is_refused_as_a_whole_and_the_others_are_written(self, store: LogStore) -> None:
+        skip_unless_grouped(store)
         await write(store, first("old"), first("new", b"was there"))
 
         refused = await store.append(
@@ -413,6 +425,7 @@ class LogStoreContract(RunOutcomeContract):
 
     @opened
     async def test_a_group_that_is_repeated_is_written_once(self, store: LogStore) -> None:
+        skip_unless_grouped(store)
         await write(store, first("old"))
         group = [more("old", 1, b"end", group="g"), first("new", b"begin", group="g")]
         await write(store, *group)
