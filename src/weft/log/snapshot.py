@@ -183,7 +183,11 @@ class Writer:
         self._memory, self._lineage, self._latest = memory, memory.lineage, latest
         self.records: list[Any] = [definitions[0]]
         self._record_at: dict[int, int] = {id(definitions[0]): 0}
-        self._by_plan: dict[int, Any] = {id(event.workflow.compiled): event for event in definitions}
+        self._by_plan: dict[int, Any] = {}
+        first: dict[bytes, Any] = {}
+        for event in definitions:  # of equal ones the first counts: a decoder makes one workflow of them
+            known = first.setdefault(definition_of(event.workflow).hash, event)
+            self._by_plan[id(event.workflow.compiled)] = known
         self._needed: dict[int, Any] = {}
         self._edits = memory.lineage.edits
         self.needed_edits: set[int] = set()

@@ -173,32 +173,34 @@ async def rehydrate(
             fold(memory, events)
             await pace.keep(len(events))
         memory.newly_ready.clear()
-        if rehydration == "lazy":
-            memory, sleeping = _asleep(store, memory, loaded, decoder, facts, loader)
+        if bodies or rehydration == "lazy":
+            memory, sleeping = _settled(store, memory, loaded, decoder, facts, loader, lazy=rehydration == "lazy")
     except (CorruptLog, InvalidEvent, MissingContent, HistoryNotLoaded) as error:
         raise Unusable(str(error)) from error
     return Run.from_memory(memory, context=context), sleeping
 
 
-def _asleep(
+def _settled(
     store: LogStore,
     memory: Memory,
     loaded: LoadedRun,
     decoder: Decoder,
     facts: Mapping[bytes, bytes],
     loader: HistoryLoader,
+    *,
+    lazy: bool,
 ) -> tuple[Memory, Sleeping | None]:
-    """Return *memory* without any values, and what wakes it; with its values if it cannot do without."""
+    """Return *memory* without values of the tail that the future does not need, or without any, and what wakes it."""
     writer = SnapshotWriter()
     written = writer.write(memory, loaded.record.chain)
     snapshot, known = Snapshot.opened(written.body), {**facts, **written.facts}
     knowing = decoder.knowing(writer.workflows())  # also that their code has changed
     try:
-        still = snapshot.restore(knowing, written.definitions, known, loader, lazy=True)
-    except HistoryNotLoaded:
+        still = snapshot.restore(knowing, written.definitions, known, loader, lazy=lazy)
+    except HistoryNotLoaded:  # it cannot do without
         return memory, None
     still.page = PAGE
-    return still, Sleeping(store, still, snapshot, knowing, written.definitions)
+    return still, Sleeping(store, still, snapshot, knowing, written.definitions) if lazy else None
 
 
 def _check_tail(loaded: LoadedRun, stored: StoredSnapshot, snapshot: Snapshot) -> None:
