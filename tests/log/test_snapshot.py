@@ -10,7 +10,21 @@ import msgspec
 import pytest
 from pinned import OPEN, open_log, pinned
 
-from weft import Run, Workflow, accumulator, all_values, condition, each, fact_count, latest, repeat, rule, step
+from weft import (
+    Policy,
+    Run,
+    Workflow,
+    accumulator,
+    all_values,
+    condition,
+    current,
+    each,
+    fact_count,
+    latest,
+    repeat,
+    rule,
+    step,
+)
 from weft.core.fold.fold import fold
 from weft.core.fold.memory import Memory
 from weft.core.lineage.history import FACTS, PagedLog
@@ -254,3 +268,22 @@ def test_the_latest_fact_of_a_leaf_is_in_memory_after_a_restore() -> None:
     memory = Snapshot.opened(body).restore(Decoder(workflow=run.workflow), definitions, {}, load)
 
     assert memory.log[-1].value == 5  # type: ignore[union-attr]
+
+
+def test_a_snapshot_has_the_tokens_of_open_steps_and_how_others_failed_outside() -> None:
+    tokens: list[str] = []
+
+    def ask(x: int) -> None:
+        tokens.append(current().token)
+
+    flow = each(step(ask) >> step(lambda value: [value], name="wrap"))
+    policy = Policy(execution_mode="external", max_retries=1, base_delay=60.0)
+    run = Workflow("desk", flow, policies=[("ask", policy)]).run([1, 2, 3])
+    run.complete(tokens[0], 5)
+    run.fail(tokens[1], ValueError("no"))
+
+    cut_anywhere(run)
+
+    twin = Run.from_memory(restored(written(run.memory), run.log()))
+    assert twin.tokens == run.tokens
+    assert len(twin.tokens) == 1

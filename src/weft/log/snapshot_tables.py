@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.core import events as ev
 from weft.core.fold.batches import BatchState, Results
+from weft.core.fold.external import ExternalAttempt, ExternalAttempts
 from weft.core.fold.gates import GateState
 from weft.core.fold.joins import JoinState
 from weft.core.fold.memory import Memory
@@ -277,7 +278,13 @@ OPENINGS: Final[Table] = {
     "following": NUMBER,
 }
 LETTERS: Final[Table] = {"activation": ACTIVATION, "event": RECORD}
-WAITS: Final[Table] = {"activation": ACTIVATION, "due": optional(TIME), "is_relative": FLAG}
+WAITS: Final[Table] = {"activation": ACTIVATION, "due": optional(TIME), "is_relative": FLAG, "attempt": NUMBER}
+EXTERNAL_ATTEMPTS: Final[Table] = {
+    "token": optional(TEXT),
+    "failed": optional(RECORD),
+    "failures": NUMBER,
+    "since": TIME,
+}
 ATTEMPTS: Final[Table] = {"failed": NUMBER, "last": NUMBER, "retry_at": TIME, "since": TIME}
 
 
@@ -306,6 +313,13 @@ def _read_queues(_: Any, data: Any, known: dict[str, Any]) -> Any:
     except KeyError as error:
         raise wrong(error.args[0], "the key of a blocked activation") from error
 
+
+_EXTERNAL: Final = together(mapping(KEY, record(ExternalAttempt, EXTERNAL_ATTEMPTS)), mapping(TEXT, KEY))
+
+EXTERNAL: Final = Field(
+    lambda writer, external, _: _EXTERNAL.write(writer, (external.attempts(), external.tokens()), None),
+    lambda reader, data, _: ExternalAttempts.restored(*_EXTERNAL.read(reader, data, {})),
+)
 
 _WAITING: Final = listing(record(Waiting, WAITS))
 
@@ -340,6 +354,7 @@ MEMORY: Final[Table] = {
     "cancelled": optional(TEXT),
     "children": optional(mapping(TEXT, RECORD)),
     "dispatched": optional(mapping(KEY, NUMBER)),
+    "external": optional(EXTERNAL),
     "failures": optional(mapping(KEY, RECORD)),
     "has_deadlines": FLAG,
     "is_ending": FLAG,
@@ -399,6 +414,7 @@ TABLES: Final[dict[type, Table]] = {
     Activation: ACTIVATIONS,
     Attempts: ATTEMPTS,
     BatchState: BATCH,
+    ExternalAttempt: EXTERNAL_ATTEMPTS,
     GateState: GATE,
     JoinState: JOIN,
     Letter: LETTERS,

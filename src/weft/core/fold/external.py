@@ -78,6 +78,17 @@ class ExternalAttempts:
     def __bool__(self) -> bool:
         return bool(self._by_key)
 
+    def attempts(self) -> dict[Key, ExternalAttempt]:
+        """Return the present attempts, in the order in which they began."""
+        return dict(self._by_key)
+
+    @classmethod
+    def restored(cls, attempts: dict[Key, ExternalAttempt], tokens: dict[str, Key]) -> ExternalAttempts:
+        """Return what :meth:`attempts` and :meth:`tokens` have returned, as one again."""
+        made = cls()
+        made._by_key, made._by_token = attempts, tokens
+        return made
+
 
 def token_issued(memory: Memory, event: ev.TokenIssued) -> None:
     """The attempt that is about to start has a token."""

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from weft.core import events as ev
 from weft.core.fold.live_changes import keep_facts
 from weft.core.fold.memory import Memory
-from weft.core.fold.scope import Activation, Key, Waiting
+from weft.core.fold.scope import Activation, Key
 from weft.core.lineage.history import Edited
 from weft.core.lineage.lineage import NONE, Cell, Element, Lineage
 from weft.core.plan.plan import Plan
