@@ -12,6 +12,7 @@ from weft.testing import (
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
+    QueueStoreContract,
     SharedInboxContract,
     SharedStoreContract,
     StatisticsStoreContract,
@@ -27,6 +28,7 @@ class TestPostgresStore(
     InboxStoreContract,
     SharedStoreContract,
     SharedInboxContract,
+    QueueStoreContract,
 ):
     @pytest.fixture
     def store(self, dsn: str, schema: str) -> PostgresStore:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from weft.errors import (
     BrokenChain,
     ConcurrentAppend,
@@ -21,6 +23,7 @@ from weft.errors import (
     StoreError,
     StoreUnavailable,
 )
+from weft.ports.queue import Placement
 from weft.ports.store import Append, ContentHash
 from weft.stores.postgres.error_mapping import is_bad_data
 from weft.stores.postgres.statements import Statements
@@ -46,7 +49,7 @@ class Retry(Exception):
     """The append would be accepted now."""
 
 
-def judged(append: Append, run: Standing | None, owner: int) -> StoreError | None:
+def judged(append: Append, run: Standing | None, owner: int | None) -> StoreError | None:
     """
     Return why *append* was not written to *run*, or None if it was written by an earlier attempt.
 
@@ -70,7 +73,7 @@ def judged(append: Append, run: Standing | None, owner: int) -> StoreError | Non
     raise Retry
 
 
-def _holds(append: Append, run: Standing, owner: int) -> bool:
+def _holds(append: Append, run: Standing, owner: int | None) -> bool:
     """Whether *append* was written before: in an epoch one owner writes, so its events are there or nowhere."""
     if run.epoch != append.epoch:
         return False
@@ -88,34 +91,40 @@ class Appender:
         self._definitions: set[ContentHash] = set()
         """Definitions that are known to be stored; they are never removed."""
 
-    async def append(self, db: Any, batch: Sequence[Append], owner: int) -> list[StoreError | None]:
+    async def append(
+        self, db: Any, batch: Sequence[Append], owner: int | None, placement: Placement | None = None
+    ) -> list[StoreError | None]:
         """Write *batch* and commit; return None, or why it was refused, for each append."""
         if len(batch) == 1 or len({each.run for each in batch}) == len(batch):
             try:
-                return await self._write(db, batch, owner)
+                return await self._write(db, batch, owner, placement)
             except Exception as error:
                 if not is_bad_data(error):
                     raise
         async with db.transaction():
-            return [await self._write_alone(db, each, owner) for each in batch]
+            return [await self._write_alone(db, each, owner, placement) for each in batch]
 
-    async def _write_alone(self, db: Any, append: Append, owner: int) -> StoreError | None:
+    async def _write_alone(
+        self, db: Any, append: Append, owner: int | None, placement: Placement | None = None
+    ) -> StoreError | None:
         try:
             async with db.transaction():
-                (answer,) = await self._write(db, [append], owner)
+                (answer,) = await self._write(db, [append], owner, placement)
         except Exception as error:
             if not is_bad_data(error):
                 raise
             return InvalidAppend(f"the append to run {append.run!r} cannot be stored: {error}")
         return answer
 
-    async def _write(self, db: Any, batch: Sequence[Append], owner: int) -> list[StoreError | None]:
+    async def _write(
+        self, db: Any, batch: Sequence[Append], owner: int | None, placement: Placement | None = None
+    ) -> list[StoreError | None]:
         answers: list[StoreError | None] = [None] * len(batch)
         left: list[int] = list(range(len(batch)))  # the places of appends that were not written
         for _ in range(_TRIES):
             asked = [batch[place] for place in left]
-            written, released = await self._write_accepted(db, asked, owner)
-            if released:
+            written, released = await self._write_accepted(db, asked, owner, placement)
+            if released and owner is not None:
                 await release(db, self._statements, released, owner)
             if len(written) == len(asked):
                 return answers
@@ -132,7 +141,9 @@ class Appender:
                 return answers
         raise StoreUnavailable(self._store, f"run {batch[left[0]].run!r} changes all the time")
 
-    async def _write_accepted(self, db: Any, batch: Sequence[Append], owner: int) -> tuple[list[int], list[str]]:
+    async def _write_accepted(
+        self, db: Any, batch: Sequence[Append], owner: int | None, placement: Placement | None = None
+    ) -> tuple[list[int], list[str]]:
         """Write those of *batch* that are accepted; return their places, from 1, and runs that are to be released."""
         if all(each.count and not (each.changes_record or each.facts or each.definitions) for each in batch):
             if len(batch) == 1:
@@ -141,8 +152,9 @@ class Appender:
             row = await db.fetchrow(self._statements["advance"], *_columns([_events(each) for each in batch], 8))
         else:
             events = _columns([_events(each) for each in batch], 8)
-            row = await db.fetchrow(self._statements["append"], *events, *self._changes(batch), owner)
-        written, released = row
+            where = (None, None, None) if placement is None else msgspec.structs.astuple(placement)
+            row = await db.fetchrow(self._statements["append"], *events, *self._changes(batch), owner, *where)
+        written, released, *_ = row
         return written, released
 
     def _changes(self, batch: Sequence[Append]) -> list[list[Any]]:

@@ -6,6 +6,7 @@ Each is one statement, or one transaction whose first statement locks the runs.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from weft.stores.postgres.process import Process, is_dead
 from weft.stores.postgres.reading import can_exist, check_id
 from weft.stores.postgres.statements import Statements
 from weft.typing import RunId
+
+_log = logging.getLogger("weft.stores")
 
 _TRIES = 5
 """How often runs are asked for that were free and are not: other processes take and release them meanwhile."""
@@ -79,6 +82,37 @@ async def acquire_many(
     for run in left:
         taken[run] = StoreUnavailable(f"run {run!r}", "other processes take and release it all the time")
     return {run: taken[run] for run in dict.fromkeys(runs)}
+
+
+async def claim(
+    db: Any,
+    statements: Statements,
+    limit: int,
+    queues: Sequence[str],
+    workflows: Sequence[tuple[str, str]],
+    owner: int,
+    process: Process,
+) -> list[RunRecord]:
+    """Own runs that are due and free; one whose row is damaged is logged, and left alone by the others too."""
+    names, versions = [name for name, _ in workflows], [version for _, version in workflows]
+    claimed: list[RunRecord] = []
+    for died, *row in await db.fetch(statements["claim"], limit, queues, names, versions, owner, process.name):
+        record = _record(row, owner_died=died)
+        if isinstance(record, RunRecord):
+            claimed.append(record)
+        else:
+            _log.error("a run is left alone: %s", record)
+    return claimed
+
+
+async def defer(db: Any, statements: Statements, runs: Sequence[RunId], owner: int, seconds: float) -> None:
+    """Release *runs* of *owner*; they are due again after *seconds*."""
+    await db.execute(statements["defer"], runs, owner, seconds)
+
+
+async def queue_depth(db: Any, statements: Statements, queue: str | None) -> int:
+    """Return how many runs have something to do."""
+    return await db.fetchval(statements["depth"], queue)  # type: ignore[no-any-return]
 
 
 async def _refusals(db: Any, statements: Statements, runs: Collection[RunId]) -> dict[RunId, StoreError]:

@@ -19,7 +19,7 @@ async def post(
     """Store *messages*; return the number of each, or why not, and whether *owner* has one of the runs."""
     answers: list[int | StoreError] = [RunNotFound(each.run) for each in messages]
     asked = [place for place, each in enumerate(messages) if can_exist(each.run)]
-    places, numbers, is_own, _ = await db.fetchrow(
+    places, numbers, is_own, *_ = await db.fetchrow(
         statements["post"],
         [messages[place].run for place in asked],
         [messages[place].kind for place in asked],

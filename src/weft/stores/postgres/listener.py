@@ -20,12 +20,12 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds before the next try to connect
 
 
 class Listener:
-    """Calls *heard* after each notification on *channel*, and whenever some may have been missed."""
+    """Calls functions after each notification on their channels, and whenever some may have been missed."""
 
-    def __init__(
-        self, connect: Callable[[], Awaitable[Any]], channel: str, heard: Callable[[], object], store: str
-    ) -> None:
-        self._connect, self._channel, self._heard, self._store = connect, channel, heard, store
+    def __init__(self, connect: Callable[[], Awaitable[Any]], store: str) -> None:
+        self._connect, self._store = connect, store
+        self._heard: dict[str, Callable[..., None]] = {}
+        """By channel: what is called."""
         self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._db: Any = None
         self._task = asyncio.get_running_loop().create_task(self._run(), name="weft-listener")
@@ -35,9 +35,17 @@ class Listener:
         """Whether notifications arrive."""
         return self._db is not None
 
-    async def begun(self) -> None:
-        """Wait for the first try to connect, whatever came of it."""
+    async def add(self, channel: str, heard: Callable[[], object]) -> None:
+        """Call *heard* after each notification on *channel*; wait for the first try to connect, whatever came of it."""
+        is_new = channel not in self._heard
+        self._heard[channel] = call = partial(_call, heard)
         await asyncio.shield(self._first)
+        db = self._db
+        if is_new and db is not None:
+            try:
+                await db.add_listener(channel, call)  # the driver keeps it once, also if it is added twice
+            except Exception:  # noqa: BLE001 - it is added again with the next connection
+                db.terminate()
 
     async def close(self) -> None:
         """Hear nothing more."""
@@ -71,12 +79,15 @@ class Listener:
         db, lost = await self._connect(), asyncio.Event()
         try:
             db.add_termination_listener(partial(_call, lost.set))
-            await db.add_listener(self._channel, partial(_call, self._heard))
+            await asyncio.sleep(0)  # the first channel is added as soon as this was made
+            for channel, heard in list(self._heard.items()):
+                await db.add_listener(channel, heard)
             self._db = db
             if not self._first.done():
                 self._first.set_result(None)
             else:
-                self._heard()  # something may have come while there was no connection
+                for heard in list(self._heard.values()):
+                    heard()  # something may have come while there was no connection
             await lost.wait()
         finally:
             with suppress(Exception):

@@ -2,7 +2,7 @@
 The SQL of this store, read from the files beside this one.
 
 Values are always bound.  The name of the schema cannot be bound, so it is written into the text, quoted; and so are
-the parts that several statements share (``{record}``, ``{free}``).
+the parts of statements that are in other files (``{record}``, ``{free}``), and the channel of the schema.
 
     >>> quoted('the "other" schema')
     '"the ""other"" schema"'
@@ -11,13 +11,14 @@ the parts that several statements share (``{record}``, ``{free}``).
 from __future__ import annotations
 
 import functools
+import hashlib
 from importlib.resources import files
 from typing import NamedTuple
 
 from weft.errors import InvalidStoreOption
 
 _FOLDER = files("weft.stores.postgres")
-_PARTS = ("record", "free")
+_PARTS = ("record", "free", "known")
 _LONGEST = 63  # bytes of a name; PostgreSQL cuts longer ones off
 
 
@@ -63,6 +64,8 @@ class Statements:
 
     def __init__(self, schema: str) -> None:
         self.schema = quoted(schema)
+        self.channel = "weft_queue_" + hashlib.sha256(schema.encode("utf-8", "replace")).hexdigest()[:24]
+        """Where workers hear that a run may be free and due."""
         self._rendered: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
@@ -80,4 +83,4 @@ class Statements:
         return [Migration(version, self._in_schema(script)) for version, script in _migrations()]
 
     def _in_schema(self, text: str) -> str:
-        return text.replace("{schema}", self.schema)
+        return text.replace("{channel}", self.channel).replace("{schema}", self.schema)

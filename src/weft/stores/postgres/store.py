@@ -20,7 +20,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import partial
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
 
-from weft.errors import InvalidStoreOption, StoreClosed, StoreError, WrongLoop
+from weft.errors import InvalidAppend, InvalidStoreOption, StoreClosed, StoreError, WrongLoop
+from weft.ports.queue import Placement
 from weft.ports.store import (
     AT_REST,
     DUE,
@@ -110,6 +111,8 @@ class PostgresStore:
         self._listener: Listener | None = None
         self._listeners: dict[object, Callable[[], object]] = {}
         """Told when something may have been posted for a run of this store."""
+        self._watchers: dict[object, Callable[[], object]] = {}
+        """Told when a run may have become due and free."""
         self._definitions: dict[ContentHash, bytes] = {}
         """Definitions that were asked for since it was opened; they are never changed or removed."""
 
@@ -206,6 +209,7 @@ class PostgresStore:
         """Write what was handed over, free every run that is owned; closed already: nothing."""
         opened, self._opened = self._opened, None
         self._listeners.clear()
+        self._watchers.clear()
         listener, self._listener = self._listener, None
         if opened is None or opened.pid != os.getpid():
             return
@@ -408,25 +412,77 @@ class PostgresStore:
 
     async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
         """Call *heard* soon after something was posted for a run of this store."""
-        opened, me = self._usable(), object()
-        self._listeners[me] = heard
+        return await self._listen(self._usable().channel, heard, self._listeners)
+
+    async def _listen(
+        self, channel: str, heard: Callable[[], object], listeners: dict[object, Callable[[], object]]
+    ) -> Callable[[], None]:
+        me = object()
+        is_first, listeners[me] = not listeners, heard
         if self._listener is None:
             self._listener = Listener(
                 partial(driver.connect, self._listen_dsn, timeout=self._timeout, is_prepared=self._is_prepared),
-                opened.channel,
-                partial(_tell, weakref.ref(self)),
                 self._name,
             )
-        await self._listener.begun()
+        if is_first:
+            await self._listener.add(channel, partial(_tell, weakref.ref(self), channel))
 
         def end() -> None:
-            self._listeners.pop(me, None)
+            listeners.pop(me, None)
 
         return end
 
-    def _tell(self) -> None:
-        for heard in list(self._listeners.values()):
+    def _tell(self, channel: str | None = None) -> None:
+        """Tell those that listen to *channel*: that of this owner, or that of the queue."""
+        is_queue = channel == self._statements.channel
+        for heard in list((self._watchers if is_queue else self._listeners).values()):
             heard()
+
+    # -- QueueStore ------------------------------------------------------------------------------
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether no other process can claim the runs of this store now; one that owns nothing is sure."""
+        lease = self._usable().lease
+        return lease.known is None or lease.is_sure
+
+    async def enqueue(self, batch: Sequence[Append], placement: Placement) -> Sequence[StoreError | None]:
+        """Create runs that no process owns, in one transaction; return, for each, None or why it was refused."""
+        opened, given = self._usable(), list(batch)
+        if not given:
+            return []
+        if bad := [each.run for each in given if not (each.create and each.release)]:
+            raise InvalidAppend(f"the append to run {bad[0]!r} does not create a free run; set create and release")
+        answers = await opened.others.call(lambda db: opened.appender.append(db, given, None, placement))
+        opened.appender.remember(given, answers)
+        return answers
+
+    async def claim(
+        self, limit: int, *, queues: Collection[str], workflows: Collection[tuple[str, str]]
+    ) -> Sequence[RunRecord]:
+        """Own at most *limit* runs that are due and free, in a new epoch; return their records, most urgent first."""
+        opened, known = self._usable(), sorted(workflows)
+        owner = await opened.lease.key()
+        return await self._ask(commands.claim, limit, list(dict.fromkeys(queues)), known, owner, opened.process)
+
+    async def expire_dead_neighbours(self) -> bool:
+        """End the leases of processes of this machine that are dead; return whether there were some."""
+        return await self._ask(commands.expire_dead_neighbours, self._usable().process)
+
+    async def defer(self, runs: Collection[RunId], seconds: float) -> None:
+        """Release runs that this store owns; they are due again after *seconds*."""
+        opened = self._usable()
+        if runs and opened.lease.known is not None:
+            await self._ask(commands.defer, list(runs), opened.lease.known, float(seconds))
+
+    async def queue_depth(self, queue: str | None = None) -> int:
+        """Return how many runs have something to do, now or later, in one *queue* or in all."""
+        return await self._ask(commands.queue_depth, queue)
+
+    async def watch_queue(self, heard: Callable[[], object]) -> Callable[[], None]:
+        """Call *heard* soon after a run may have become due and free."""
+        self._usable()
+        return await self._listen(self._statements.channel, heard, self._watchers)
 
     # --------------------------------------------------------------------------------------------
 
@@ -449,10 +505,10 @@ class PostgresStore:
 # Below are functions, not methods: what threads and tasks hold must not keep a store alive that was forgotten.
 
 
-def _tell(weakly: weakref.ref[PostgresStore]) -> None:
+def _tell(weakly: weakref.ref[PostgresStore], channel: str | None = None) -> None:
     store = weakly()
     if store is not None:
-        store._tell()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        store._tell(channel)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def _is_listening(weakly: weakref.ref[PostgresStore]) -> bool:

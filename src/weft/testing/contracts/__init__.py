@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weft.testing.contracts.listable_store import ListableStoreContract
     from weft.testing.contracts.log_store import LogStoreContract
     from weft.testing.contracts.owned_store import OwnedStoreContract
+    from weft.testing.contracts.queue_store import QueueStoreContract
     from weft.testing.contracts.scheduler import SchedulerContract
     from weft.testing.contracts.shared_store import SharedStoreContract
     from weft.testing.contracts.snapshot_store import SnapshotStoreContract
@@ -45,6 +46,7 @@ __all__ = [
     "ListableStoreContract",
     "LogStoreContract",
     "OwnedStoreContract",
+    "QueueStoreContract",
     "SchedulerContract",
     "SharedInboxContract",
     "SharedStoreContract",
@@ -65,6 +67,7 @@ _HOMES = {
     "ListableStoreContract": "listable_store",
     "LogStoreContract": "log_store",
     "OwnedStoreContract": "owned_store",
+    "QueueStoreContract": "queue_store",
     "SchedulerContract": "scheduler",
     "SharedInboxContract": "inbox_store",
     "SharedStoreContract": "shared_store",

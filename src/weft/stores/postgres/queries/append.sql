@@ -1,6 +1,7 @@
 -- A batch of appends of any kind, one for each run.  Returns which of them were written, and the runs of those that were
 -- to be released and are not, since a message came at the same moment.
 -- What is not returned by `created` or `changed` writes nothing anywhere.
+-- If the new runs are for any worker, $28 is their queue, $29 their priority and $30 when they are due; null is now.
 with given as materialized (
     select *
     from unnest(
@@ -76,16 +77,19 @@ with given as materialized (
 ), asked as (
     select a.key, g.run, g.at, g.is_new, g.is_released,
            a.status in ('completed', 'failed', 'cancelled') as is_finished,
-           case a.status when 'running' then g.at when 'waiting' then coalesce(a.wake_at, 'infinity')
-                         else 'infinity' end as due,
+           case a.status when 'running' then least(g.at, extract(epoch from statement_timestamp()))
+                         when 'waiting' then coalesce(a.wake_at, 'infinity') else 'infinity' end as due,
            (select count(*) from taken t where t.run = a.key)::integer as taken
     from accepted a
     join given g on g.place = a.place
     where g.is_new or g.is_released or g.status is not null or g.wake_at is not null
        or a.place = any($25::bigint[])
 ), entered as (
-    insert into {schema}.weft_queue (run, owner, scheduled_at, wake)
-    select key, case when is_released then null else $27::bigint end, due, 0
+    insert into {schema}.weft_queue (run, owner, scheduled_at, wake, queue, priority)
+    select key, case when is_released then null else $27::bigint end,
+           case when $28::text is null or due = 'infinity' then due
+                else coalesce($30::double precision, extract(epoch from statement_timestamp())) end,
+           0, coalesce($28, 'default'), coalesce($29::integer, 0)
     from asked
     where is_new and not (is_released and is_finished)
 ), finished as (
@@ -101,10 +105,12 @@ with given as materialized (
     from asked a
     where not a.is_new and q.run = a.key and not (a.is_released and a.is_finished and q.wake = a.taken)
     returning q.run
+), told as (
+    select pg_notify('{channel}', '') where $28 is not null
 )
 select coalesce((select array_agg(place) from accepted), array[]::bigint[]),
        coalesce((
            select array_agg(run) from asked a
            where a.is_released and not a.is_new and a.key not in (select run from finished)
              and a.key not in (select run from queued)
-       ), array[]::text[])
+       ), array[]::text[]), (select count(*) from told)

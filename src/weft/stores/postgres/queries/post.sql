@@ -33,8 +33,14 @@ with given as materialized (
     select pg_notify(w.channel, '')
     from {schema}.weft_workers w
     where w.key in (select owner from raised) and w.key is distinct from $5::bigint and w.ended_at is null
+), woken as (
+    select pg_notify('{channel}', '')
+    where exists (
+        select from raised q left join {schema}.weft_workers w on w.key = q.owner where {free}
+    )
 )
 select coalesce((select array_agg(g.place order by g.place) from given g where g.run in (select id from known)),
                 array[]::bigint[]),
        coalesce((select array_agg(number order by number) from posted), array[]::bigint[]),
-       exists (select from raised where owner = $5), (select count(*) from told)
+       exists (select from raised where owner = $5), (select count(*) from told),
+       (select count(*) from woken)

@@ -12,11 +12,15 @@ with given as (
 ), queued as (
     update {schema}.weft_queue q
     set owner = null,
-        scheduled_at = case when q.wake > 0 or g.status = 'running' then g.updated_at
+        scheduled_at = case when q.wake > 0 or g.status = 'running' then least(g.updated_at, extract(epoch from statement_timestamp()))
                             when g.status = 'waiting' then coalesce(g.wake_at, 'infinity')
                             else 'infinity' end
     from given g
     where q.run = g.key and q.owner = $2 and not (q.wake = 0 and g.status in ('completed', 'failed', 'cancelled'))
-    returning q.run
+    returning q.run, q.scheduled_at
+), told as (
+    select pg_notify('{channel}', '')
+    where exists (select from queued where scheduled_at <= extract(epoch from statement_timestamp()))
 )
-select (select count(*) from given) - (select count(*) from finished) - (select count(*) from queued)
+select (select count(*) from given) - (select count(*) from finished) - (select count(*) from queued),
+       (select count(*) from told)
