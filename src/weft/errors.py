@@ -74,7 +74,9 @@ All errors that this library raises on purpose, in one tree.
     │   ├── RunNotHeld              a run is stored, and this runner does not drive it
     │   ├── RunParked               a run was set aside until a person resumes it
     │   ├── RunnerClosed            the runner is not open
-    │   └── WaitTimeout             the run was not done within the timeout
+    │   ├── UnknownWorkflow         no workflow of this name was added to the registry
+    │   ├── WaitTimeout             the run was not done within the timeout
+    │   └── WorkersEnded            none of the processes of a supervisor can be started
     ├── TelemetryError              a handler cannot be attached
     │   ├── AlreadyInstrumented     a bridge to another library is in use
     │   ├── DuplicateHandler        one id, two handlers
@@ -723,6 +725,21 @@ class RunClosed(RunnerError):
             why = "finishes with the input that it has; start(..., open=True) keeps a run open for more"
         super().__init__(f"run {run_id!r} {why}")
         self.run_id, self.reason, self.status = run_id, reason, status
+
+
+class WorkersEnded(RunnerError):
+    """Every process of a supervisor has ended with an error, again and again."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"none of the {count} workers could be started; what they said is above")
+
+
+class UnknownWorkflow(RunnerError, LookupError):
+    """A workflow was named that this process does not know."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"no workflow {name!r} was added to weft.registry{_known(known)}; import its module first")
+        self.name = name
 
 
 class WaitTimeout(RunnerError, TimeoutError):

@@ -115,6 +115,8 @@ class Runtime:
         """By run that is not here and is waited for: its record, as it was last seen."""
         self._is_told = False
         """Whether a caller of :meth:`close` knows what could not be written."""
+        self.has_workers = False
+        """Whether other processes claim the runs that no process drives."""
         self.dispatcher = Dispatcher(
             store=store, executors=executors, clock=clock, counters=counters, scheduler=scheduler
         )
@@ -430,7 +432,7 @@ class Runtime:
         self._watched[stored.id] = stored
         if len(self._watched) > MOST_WATCHED:
             del self._watched[next(iter(self._watched))]
-        if stored.owner is None and (before is None or before.owner is not None):
+        if stored.owner is None and not self.has_workers and (before is None or before.owner is not None):
             _log.warning(
                 "run %r is %s and no process drives it, so waiting for it may take for ever; resume(%r) it",
                 *(stored.id, stored.status, stored.id),
@@ -439,6 +441,8 @@ class Runtime:
     def _timed_out_elsewhere(self, stored: RunRecord, seconds: float) -> WaitTimeout:
         """Return the error for a caller that has watched a *stored* run, which is not here."""
         nothing = f"no process drives it, and resume({stored.id!r}) continues it with what it was sent"
+        if self.has_workers:
+            nothing = "no worker has it now: is one running that knows its workflow and its queue?"
         why = nothing if stored.owner is None else f"{stored.owner} drives it"
         return WaitTimeout(stored.id, seconds, stored.status, why, is_here=False)
 

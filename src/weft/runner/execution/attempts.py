@@ -103,7 +103,8 @@ class Attempts:
         if policy is None and worker.at_once and not self._queue.barrier:
             worker.at_once -= 1
             queue = self._dispatcher.queues[inflight.executor]
-            if queue.run is not None and not runnable.node.is_async and not queue.line:
+            is_held = queue.may_start is not None and not queue.may_start()
+            if queue.run is not None and not runnable.node.is_async and not queue.line and not is_held:
                 runnable.family = self._dispatcher.family
                 if bus.runnable_start or worker.options.hooks is not None:
                     worker.report.started(inflight, self._dispatcher)

@@ -98,6 +98,11 @@ class Dispatcher:
         """Whether an attempt is with an executor, or queued for one."""
         return any(queue.is_busy for queue in self.queues.values())
 
+    def start_only_while(self, may_start: Callable[[], bool]) -> None:
+        """Start attempts only while *may_start* returns True; :meth:`wake` goes on when it does again."""
+        for queue in self.queues.values():
+            queue.may_start = may_start
+
     def open(self) -> None:
         """Open the executors and the journal in the running event loop."""
         self.loop, self._thread = asyncio.get_running_loop(), threading.get_ident()

@@ -12,6 +12,7 @@ Invariants:
 4. If the last owner of a run has died, the first attempt of the new owner starts when the log names the takeover.  The
    attempt has its place in the executor by then: a run that only waits for a place has not started anything.
 5. An attempt under a rate limit takes its turn when a worker of the executor is free for it, and starts at once.
+6. A process that is not sure of owning its runs starts nothing; what it would start stays in line.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class ExecutorQueue:
         "executor",
         "is_used",
         "line",
+        "may_start",
         "run",
     )
 
@@ -59,6 +61,8 @@ class ExecutorQueue:
         """Executes a runnable while the caller waits, if the executor can; it must not overtake queued attempts."""
         self.line: list[tuple[int, int, Worker, InFlight, Attempt]] = []
         """A heap; an attempt that has waited too long stays in it until it comes first."""
+        self.may_start: Callable[[], bool] | None = None
+        """Whether anything may be started now; None if nothing but the executor limits that."""
         self.is_used = False
         """Whether it has ever had something to do: there is nothing to collect from others."""
         self._order = itertools.count()
@@ -96,7 +100,7 @@ class ExecutorQueue:
             self._guard(worker, self._start, worker, inflight, attempt)
 
     def _has_room(self, attempt: Attempt) -> bool:
-        if self.executor.free <= len(self._reserved):
+        if self.executor.free <= len(self._reserved) or (self.may_start is not None and not self.may_start()):
             return False
         workers = self._workers
         if workers is None:

@@ -54,8 +54,9 @@ class StraightLane:
         """
         run, node, key = worker.run, activation.node, activation.key
         memory = run.memory
-        ready = memory.ready
-        if self._queue.line or not worker.at_once or worker.queue.barrier or bus.runnable_start or bus.runnable_stop:
+        ready, may_start = memory.ready, self._queue.may_start
+        is_held = self._queue.line or (may_start is not None and not may_start())
+        if is_held or not worker.at_once or worker.queue.barrier or bus.runnable_start or bus.runnable_stop:
             worker.queue_upcoming(activation)
             worker.start()
             return False

@@ -12,7 +12,7 @@ the present page is still resumed, and later pages stay free.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -20,6 +20,7 @@ from weft.errors import RunnerClosed, RunNotFound, RunOwned, StoreUnavailable
 from weft.ports.store import DUE, RunRecord, RunStatus
 from weft.runner.durability.ownership import Ownership
 from weft.runner.options import RunOptions
+from weft.runner.registry.keyed_lock import HeldLock
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.slices import pause
 
@@ -113,6 +114,28 @@ class BulkResume:
             for lock in held.values():
                 lock.release()
         return came + await self._one_by_one(locked, options)
+
+    async def claimed(self, owned: Sequence[RunRecord], options: RunOptions) -> list[str]:
+        """Continue runs that were claimed, and so are *owned*; return those that this process cannot continue."""
+        registry, ownership = self._registry, self._ownership
+        held: dict[str, HeldLock] = {}
+        refused: list[str] = []
+        async with ownership.freeing(record.id for record in owned) as free:
+            try:
+                for record in owned:  # one that was released here a moment ago may still be locked
+                    held[record.id] = await registry.lock(record.id).acquire()
+                async for loaded in ownership.load_many(owned):
+                    came = await self._came(loaded.run, registry.come_in(loaded, None, options, strict=False))
+                    free.discard(loaded.run)
+                    if not came:
+                        refused.append(loaded.run)
+                    held.pop(loaded.run).release()
+                    if len(held) % AT_ONCE == 0:
+                        await pause(threads=self._is_writing())
+            finally:
+                for lock in held.values():
+                    lock.release()
+        return refused
 
     async def _one_by_one(self, runs: Iterable[str], options: RunOptions) -> list[str]:
         """Resume *runs* one after the other, when their locks are free; return which were resumed."""

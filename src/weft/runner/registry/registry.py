@@ -41,6 +41,7 @@ from weft.errors import (
     RunExists,
     RunNotFound,
     RunNotHeld,
+    RunOwned,
 )
 from weft.log import needs_encoding
 from weft.ports.store import FINISHED, RunRecord, RunStatus
@@ -157,6 +158,10 @@ class RunRegistry:
         """The runs that are here and not in memory, and those that may leave it."""
         self.mailbox: Inbox | None = None
         """Told of a run that was brought back, and may have messages."""
+        self.told: Callable[[Worker], object] | None = None
+        """Told of a run that has left, or has nothing left to do."""
+        self.is_shared = False
+        """Whether other processes drive runs that are started here; then one of theirs is watched."""
         self.supervisor = Supervisor(self._rebuild, self._parked)
 
     def __iter__(self) -> Iterator[Worker]:
@@ -394,6 +399,10 @@ class RunRegistry:
                     if differs:
                         raise RunExists(run, differs)
                 return await self.resume(run, workflow, options, parked=False, graph="its own")
+            except RunOwned:
+                if not self.is_shared:
+                    raise
+                return None
             except RunNotFound:  # it was deleted meanwhile: then this is a new one
                 pass
 
@@ -761,6 +770,8 @@ class RunRegistry:
             self._waiters.over(worker)
             if self.mailbox is not None and worker.state == "failed":
                 self.mailbox.left(worker)
+            if self.told is not None:
+                self.told(worker)
 
     def wake(self, worker: Worker) -> asyncio.Task[None]:
         """*worker* has something to do: load the values that it needs, and let it take its turn then."""
@@ -809,6 +820,8 @@ class RunRegistry:
             if isinstance(worker.lost, RunExists):  # it has never been here
                 del self._workers[worker.id]
             self._waiters.settled(worker)
+            if self.told is not None:
+                self.told(worker)
 
     # -- waiting ---------------------------------------------------------------------------------
 
