@@ -41,6 +41,7 @@ from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable
 from weft.core.trace.trace import workflow
 from weft.core.workflow import Workflow
+from weft.fleet import AsyncClient, Client, registry
 from weft.local.counters import limits
 from weft.local.policy_driver import PolicyDriver, aexecute_with_policies, execute_with_policies
 from weft.policy.policy import Policy
@@ -52,7 +53,9 @@ __all__ = [
     "Absent",
     "Accumulator",
     "Aggregate",
+    "AsyncClient",
     "AsyncRunner",
+    "Client",
     "Collect",
     "Component",
     "Condition",
@@ -108,6 +111,7 @@ __all__ = [
     "latest",
     "limits",
     "reduce",
+    "registry",
     "repeat",
     "rule",
     "sleep",

@@ -29,6 +29,7 @@ from weft.cli.ui import ui
 from weft.cli.upgrade import upgrade
 from weft.cli.verify import verify
 from weft.cli.versions import versions
+from weft.cli.worker import worker
 
 app = typer.Typer(
     name="weft",
@@ -47,6 +48,7 @@ for command in (*_LOOK, *_ACT):
 app.command("import")(import_run)
 app.command()(doctor)
 app.command()(ui)
+app.command()(worker)
 
 
 @app.command()

@@ -443,8 +443,8 @@ class PostgresStore:
     @property
     def is_sure(self) -> bool:
         """Whether no other process can claim the runs of this store now; one that owns nothing is sure."""
-        lease = self._usable().lease
-        return lease.known is None or lease.is_sure
+        opened = self._opened
+        return opened is not None and (opened.lease.known is None or opened.lease.is_sure)
 
     async def enqueue(self, batch: Sequence[Append], placement: Placement) -> Sequence[StoreError | None]:
         """Create runs that no process owns, in one transaction; return, for each, None or why it was refused."""

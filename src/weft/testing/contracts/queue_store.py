@@ -23,7 +23,8 @@ class QueuedLogStore(LogStore, OwnedStore, ListableStore, InboxStore, QueueStore
 
 def new(run: str, **given: Any) -> Append:
     """Return the append that creates a run that no process owns."""
-    return first(run, **{"version": "v1", "release": True, **given})
+    settings: dict[str, Any] = {"version": "v1", "release": True, **given}
+    return first(run, **settings)
 
 
 async def claimed(store: QueueStore, limit: int = 100, *queues: str) -> list[str]:

@@ -1,0 +1,110 @@
+"""
+``weft worker``: claims runs from a PostgreSQL database and drives them, until it is told to stop.
+
+With ``--processes`` it is a supervisor: it starts so many workers, and starts each of them again when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.modules import context as context_at
+from weft.cli.modules import imported
+from weft.cli.screen import Screen, errors_in_one_line
+from weft.fleet import FleetWorker, registry
+from weft.fleet.supervisor import Supervisor, is_orphan
+
+
+def worker(
+    dsn: Annotated[str, typer.Option(envvar="WEFT_DSN", help="postgresql://user:password@host:port/database")],
+    modules: Annotated[
+        list[str],
+        typer.Option(
+            "--import",
+            help="A module, or the path of its file, with workflows; can be used several times.",
+            show_default=False,
+        ),
+    ],
+    queues: Annotated[
+        list[str] | None, typer.Option(help="Where to claim; can be used several times.", show_default="default")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="How many runs are active at once in a process.")] = 256,
+    processes: Annotated[int, typer.Option(min=1, help="How many processes.")] = 1,
+    lease: Annotated[float, typer.Option(help="Seconds after which the runs of a dead worker are free.")] = 10.0,
+    schema: Annotated[str, typer.Option(help="Where the tables are.")] = "public",
+    listen_dsn: Annotated[
+        str | None, typer.Option(help="A direct way to the server, if --dsn goes through a pooler.", show_default=False)
+    ] = None,
+    unprepared: Annotated[bool, typer.Option(help="For a pooler that does not keep prepared statements.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="How many threads run plain functions.", show_default=False)
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="The values that steps read with context(key): a mapping, or a function that returns one.",
+            show_default=False,
+        ),
+    ] = None,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that steps get to end when it is stopped.")] = 10.0,
+    health: Annotated[
+        Path | None, typer.Option(help="Write every few seconds to this file what it does.", show_default=False)
+    ] = None,
+) -> None:
+    """Claim runs from a PostgreSQL database and drive them, until SIGTERM or Ctrl-C; a second one hurries."""
+    screen = Screen(goes_on=True)
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    with errors_in_one_line(screen):
+        registry.add(*imported(modules))
+        given = {} if context is None else context_at(context)
+        if processes > 1:
+            supervisor = Supervisor(_single(sys.argv[1:]), processes, health=health)
+            asyncio.run(_until_signalled(supervisor))
+            return
+        one = FleetWorker(
+            dsn,
+            queues=queues or ["default"],
+            concurrency=concurrency,
+            lease=lease,
+            schema=schema,
+            listen_dsn=listen_dsn,
+            prepared=not unprepared,
+            context=given,
+            grace=grace,
+            threads=threads,
+            health=health,
+            is_orphan=is_orphan,
+        )
+        asyncio.run(_until_signalled(one))
+
+
+async def _until_signalled(one: FleetWorker | Supervisor) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, one.stop)
+    await one.run()
+
+
+def _single(arguments: list[str]) -> list[str]:
+    """
+    Return the command of one worker: the *arguments* of this one, as one process; it writes no health file.
+
+    >>> _single(["worker", "--dsn", "x", "--processes", "4", "--health=h", "--import", "m"])[-5:]
+    ['worker', '--dsn', 'x', '--import', 'm']
+    """
+    kept: list[str] = []
+    rest = iter(arguments)
+    for each in rest:
+        if each in ("--processes", "--health"):
+            next(rest, None)
+        elif not each.startswith(("--processes=", "--health=")):
+            kept.append(each)
+    return [sys.executable, "-m", "weft", *kept]

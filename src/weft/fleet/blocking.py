@@ -1,0 +1,347 @@
+"""
+The client of a fleet for scripts and threads: the methods of :class:`AsyncClient`, but blocking.
+
+It owns a thread with an event loop, which begins with the first call.  All methods can be called from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any, Self, TypeVar, overload
+
+from weft.core.events import AnyEvent
+from weft.core.functions.references import MISSING
+from weft.core.run.run import Run
+from weft.core.workflow import Workflow
+from weft.errors import Interrupted, RunnerClosed
+from weft.fleet.client import AsyncClient
+from weft.ports.queue import QUEUE
+from weft.ports.store import RunRecord, RunStatus
+from weft.runner.handle import Handle, Handles
+from weft.runner.options import Time
+from weft.typing import In, Out, PoliciesMode
+
+T = TypeVar("T")
+
+_PATIENCE = 10.0
+"""For how many seconds a client that was forgotten may take to disconnect."""
+
+
+class Client:
+    """
+    Starts runs in the database at *dsn*, and talks to them; the arguments are those of :class:`AsyncClient`.
+
+    It connects with the first call, and ``close`` or ``with`` disconnects it.
+    """
+
+    def __init__(self, dsn: str, *, schema: str = "public", prepared: bool = True, timeout: float = 60.0) -> None:
+        self._inner = AsyncClient(dsn, schema=schema, prepared=prepared, timeout=timeout)
+        self._door = threading.Lock()
+        """Held to begin and to end."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closed = self._is_open = False
+        self._end: Callable[[], object] = lambda: None
+
+    # -- opening and closing ---------------------------------------------------------------------
+
+    def migrate(self, *, worker: str | None = None, reader: str | None = None) -> None:
+        """Bring the tables to the version of this Weft; see :meth:`PostgresStore.migrate`."""
+        self._call(self._inner.migrate(worker=worker, reader=reader))
+
+    def open(self) -> Self:
+        """Connect; open already: nothing."""
+        with self._door:
+            if not self._is_open:
+                self._call_in(self._begun(), self._inner.open())
+                self._is_open = True
+        return self
+
+    def close(self) -> None:
+        """Disconnect; calls that wait raise ``RunnerClosed``."""
+        with self._door:
+            self._is_closed = True
+            self._loop = None
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begun(self) -> asyncio.AbstractEventLoop:
+        """Return the loop, which begins with the first call; the door is held."""
+        if self._is_closed:
+            raise RunnerClosed(again=True)
+        if self._loop is None:
+            loop = self._loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=_live, args=(loop,), name="weft-client", daemon=True)
+            thread.start()
+            self._end = weakref.finalize(self, _end, loop, thread, self._inner)
+        return self._loop
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do *work* in the loop of the client, which is connected, and wait for it."""
+        try:
+            self.open()
+        except BaseException:
+            work.close()
+            raise
+        return self._call(work)
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            with self._door:
+                loop = self._begun()
+        except BaseException:
+            work.close()
+            raise
+        return self._call_in(loop, work)
+
+    def _call_in(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except CancelledError as error:
+            if self._is_closed:
+                raise RunnerClosed(again=True) from None
+            raise Interrupted from error
+        except BaseException:
+            future.cancel()
+            raise
+
+    # -- the same methods ------------------------------------------------------------------------
+
+    @overload
+    def start(
+        self,
+        workflow: Workflow[In, Out],
+        input: In = ...,
+        *,
+        id: str | None = None,
+        queue: str = QUEUE,
+        priority: int = 0,
+        scheduled_at: Time | None = None,
+        open: bool = False,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        deadline: float | None = None,
+        by: str | None = None,
+    ) -> Handle[Out]: ...
+    @overload
+    def start(
+        self,
+        workflow: str,
+        input: Any = ...,
+        *,
+        id: str | None = None,
+        queue: str = QUEUE,
+        priority: int = 0,
+        scheduled_at: Time | None = None,
+        open: bool = False,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        deadline: float | None = None,
+        by: str | None = None,
+    ) -> Handle[Any]: ...
+    def start(
+        self,
+        workflow: Workflow[Any, Any] | str,
+        input: Any = MISSING,  # noqa: A002 - what one would say
+        *,
+        id: str | None = None,
+        queue: str = QUEUE,
+        priority: int = 0,
+        scheduled_at: Time | None = None,
+        open: bool = False,  # noqa: A002 - what one would say
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        deadline: float | None = None,
+        by: str | None = None,
+    ) -> Handle[Any]:
+        """Store a new run of *workflow*, which a worker will drive; see :meth:`AsyncClient.start`."""
+        started = self._do(
+            self._inner.start(
+                workflow,
+                input,
+                id=id,
+                queue=queue,
+                priority=priority,
+                scheduled_at=scheduled_at,
+                open=open,
+                policies=policies,
+                policies_mode=policies_mode,
+                deadline=deadline,
+                by=by,
+            )
+        )
+        return Handle(self, started.ref)
+
+    def start_many(
+        self,
+        workflow: Workflow[Any, Any] | str,
+        inputs: Iterable[Any],
+        *,
+        ids: Iterable[str] | None = None,
+        queue: str = QUEUE,
+        priority: int = 0,
+        scheduled_at: Time | None = None,
+        by: str | None = None,
+    ) -> Handles[Any]:
+        """Store a new run for each of *inputs*; see :meth:`AsyncClient.start_many`."""
+        started = self._do(
+            self._inner.start_many(
+                workflow, inputs, ids=ids, queue=queue, priority=priority, scheduled_at=scheduled_at, by=by
+            )
+        )
+        return Handles(self, started.refs)
+
+    def send(
+        self,
+        id: str,
+        input: Any,  # noqa: A002 - what one would say
+        *,
+        key: str | None = None,
+        deadline: float | None = None,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        by: str | None = None,
+    ) -> Handle[Any]:
+        """Send the run *id* an input; see :meth:`AsyncClient.send`."""
+        sent = self._inner.send(
+            id, input, key=key, deadline=deadline, policies=policies, policies_mode=policies_mode, by=by
+        )
+        return Handle(self, self._do(sent).ref)
+
+    def signal(self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> None:
+        """Send the run *id* the signal *name*."""
+        self._do(self._inner.signal(id, name, value, key=key, by=by))
+
+    def finish(self, id: str, *, by: str | None = None) -> None:
+        """Let the run *id* accept no more input, and finish when nothing is left to do."""
+        self._do(self._inner.finish(id, by=by))
+
+    def cancel(self, id: str, reason: str = "", *, by: str | None = None) -> None:
+        """Close the run *id* for good."""
+        self._do(self._inner.cancel(id, reason, by=by))
+
+    def set_policies(
+        self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None
+    ) -> None:
+        """Put *policies* in force for the run *id*, from the next decision on."""
+        self._do(self._inner.set_policies(id, policies, mode=mode, by=by))
+
+    def retry(
+        self,
+        id: str,
+        which: object = None,
+        *,
+        policy: Any = None,
+        input: Any = MISSING,  # noqa: A002 - what one would say
+        by: str | None = None,
+    ) -> Handle[Any]:
+        """Run again what has failed in the run *id*; see :meth:`AsyncClient.retry`."""
+        return Handle(self, self._do(self._inner.retry(id, which, policy=policy, input=input, by=by)).ref)
+
+    def wait(self, run: str | Handle[Out], timeout: float | None = None) -> Run[Out]:
+        """Wait until *run* has nothing left to do; return it."""
+        return self._do(self._inner.wait(run, timeout))
+
+    def wait_until(
+        self, run: str | Handle[Out], predicate: Callable[[Run[Out]], bool], timeout: float | None = None
+    ) -> Run[Out]:
+        """Wait until *predicate* holds for *run*, as far as it is stored."""
+        return self._do(self._inner.wait_until(run, predicate, timeout))
+
+    def result(self, run: str | Handle[Out], timeout: float | None = None) -> Out:
+        """Wait until *run* has nothing left to do; return its output."""
+        return self._do(self._inner.result(run, timeout))
+
+    def gather(
+        self, runs: Iterable[str | Handle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
+    ) -> list[Any]:
+        """Wait until all of *runs* have nothing left to do; return their outputs, in order."""
+        return self._do(self._inner.gather(runs, timeout, return_exceptions=return_exceptions))
+
+    def results(self, run: str | Handle[Any]) -> dict[str, Any]:
+        """Return the latest values that the leaves of *run* have produced."""
+        return self._do(self._inner.results(run))
+
+    def get(self, run: str | Handle[Out]) -> Run[Out]:
+        """Return *run* as it is now."""
+        return self._do(self._inner.get(run))
+
+    def log(self, run: str | Handle[Any]) -> list[AnyEvent]:
+        """Return everything that has happened in *run*."""
+        return self._do(self._inner.log(run))
+
+    def status(self, run: str | Handle[Any]) -> RunStatus:
+        """Return the status of *run*."""
+        return self._do(self._inner.status(run))
+
+    def find(self, id: str) -> RunRecord:
+        """Return the record of the run *id*."""
+        return self._do(self._inner.find(id))
+
+    def runs(
+        self,
+        *,
+        status: RunStatus | Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: Time | None = None,
+        limit: int = 100,
+        after: RunRecord | None = None,
+    ) -> list[RunRecord]:
+        """Return the records of stored runs, newest first."""
+        return self._do(
+            self._inner.runs(status=status, workflow=workflow, failed=failed, since=since, limit=limit, after=after)
+        )
+
+    def count(
+        self,
+        *,
+        status: RunStatus | Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: Time | None = None,
+    ) -> int:
+        """Return how many runs there are."""
+        return self._do(self._inner.count(status=status, workflow=workflow, failed=failed, since=since))
+
+    def queue_depth(self, queue: str | None = None) -> int:
+        """Return how many runs have something to do, now or later, in one *queue* or in all."""
+        return self._do(self._inner.queue_depth(queue))
+
+
+def _live(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, inner: AsyncClient) -> None:
+    """Disconnect, and end the thread; also at the end of the program."""
+
+    async def close() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        try:
+            await inner.close()
+        finally:
+            for task in others:
+                task.cancel()
+            await asyncio.sleep(0)
+            loop.call_soon(loop.stop)
+
+    if threading.current_thread() is thread or loop.is_closed():
+        return
+    with suppress(Exception):
+        asyncio.run_coroutine_threadsafe(close(), loop).result(_PATIENCE)
+    thread.join(_PATIENCE)

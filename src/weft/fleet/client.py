@@ -1,0 +1,351 @@
+"""
+The client of a fleet: starts runs that workers drive, sends them messages, and waits for what comes of them.
+
+It drives nothing and owns nothing: it has no lease, and may be closed at any time.
+
+    async with AsyncClient("postgresql://weft@localhost/runs") as client:
+        handle = await client.start("orders", {"id": 7}, id="order-7")
+        print(await handle.result())
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Self, overload
+
+from msgspec.structs import replace
+
+from weft.core import events as ev
+from weft.core.functions.references import MISSING
+from weft.core.run.run import Run
+from weft.core.workflow import Workflow
+from weft.errors import InvalidOption, RunClosed, RunExists, StoreError
+from weft.fleet import registry as known_workflows
+from weft.fleet.starting import new_run
+from weft.log import check_encodable, needs_encoding
+from weft.ports.queue import QUEUE, Placement
+from weft.ports.store import FINISHED, Append, RunRecord
+from weft.runner.durability.store_retry import retry_while_unavailable
+from weft.runner.execution.large_values import encoded_input
+from weft.runner.execution.worker import Worker
+from weft.runner.handle import AsyncHandle, AsyncHandles, RunRef
+from weft.runner.options import StartRequest, Time, as_time, check_deadline, check_text, check_workflow
+from weft.runner.portability import check_portable
+from weft.runner.queries import RunnerQueries
+from weft.runner.registry.bulk_start import new_runs
+from weft.runner.registry.mailbox import named_failure
+from weft.runner.registry.same_start import difference
+from weft.runner.runner import AsyncRunner
+from weft.stores.postgres import PostgresStore
+from weft.typing import In, Out, PoliciesMode
+
+AT_ONCE: Final = 512
+"""How many runs are started by one statement."""
+
+
+class AsyncClient(RunnerQueries):
+    """
+    Starts runs in the database at *dsn*, and talks to them.
+
+    ``wait``, ``wait_until``, ``result``, ``gather``, ``results``, ``get``, ``log``, ``status``, ``find``, ``runs`` and
+    ``count`` are those of :class:`weft.AsyncRunner`.
+
+    Args:
+        schema: where the tables are.
+        prepared: False if *dsn* goes through a pooler that does not keep prepared statements.
+        timeout: for how many seconds to wait for an answer of the server.
+    """
+
+    def __init__(self, dsn: str, *, schema: str = "public", prepared: bool = True, timeout: float = 60.0) -> None:
+        self._store = PostgresStore(dsn, schema=schema, prepared=prepared, timeout=timeout)
+        self._reader = _Reader(self._store)
+        self._runtime = self._reader.parts
+        self._checked: set[tuple[str, str]] = set()
+        """The definitions that are known to be portable."""
+        self._retried: dict[str, int] = {}
+        """By run that has failed and was told to go on: its head when it was."""
+
+    # -- opening and closing ---------------------------------------------------------------------
+
+    async def migrate(self, *, worker: str | None = None, reader: str | None = None) -> None:
+        """Bring the tables to the version of this Weft; see :meth:`PostgresStore.migrate`."""
+        await self._store.migrate(worker=worker, reader=reader)
+
+    async def open(self) -> Self:
+        """Connect; open already: nothing."""
+        await self._reader.open()
+        return self
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._reader.close(grace=0.0)
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # -- starting --------------------------------------------------------------------------------
+
+    @overload
+    async def start(
+        self,
+        workflow: Workflow[In, Out],
+        input: In = ...,
+        *,
+        id: str | None = None,
+        queue: str = QUEUE,
+        priority: int = 0,
+        scheduled_at: Time | None = None,
+        open: bool = False,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        deadline: float | None = None,
+        by: str | None = None,
+    ) -> AsyncHandle[Out]: ...
+    @overload
+    async def start(
+        self,
+        workflow: str,
+        input: Any = ...,
+        *,
+        id: str | None = None,
+        queue: str = QUEUE,
+        priority: int = 0,
+        scheduled_at: Time | None = None,
+        open: bool = False,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        deadline: float | None = None,
+        by: str | None = None,
+    ) -> AsyncHandle[Any]: ...
+    async def start(
+        self,
+        workflow: Workflow[Any, Any] | str,
+        input: Any = MISSING,  # noqa: A002 - what one would say
+        *,
+        id: str | None = None,
+        queue: str = QUEUE,
+        priority: int = 0,
+        scheduled_at: Time | None = None,
+        open: bool = False,  # noqa: A002 - what one would say
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        deadline: float | None = None,
+        by: str | None = None,
+    ) -> AsyncHandle[Any]:
+        """
+        Store a new run of *workflow*, which a worker will drive; it is durable when this returns.
+
+        Args:
+            workflow: a workflow, or the name of one that was added to ``weft.registry``.
+            input: its first input; without one the run stays open for what it is sent.
+            id: the id of the run.  A run of this id with the same workflow name and an equal input is the same run.
+            queue: which workers drive it.
+            priority: runs with a higher one are claimed first.
+            scheduled_at: not before this time: seconds since the epoch, or a datetime with a time zone.
+            open: whether the run stays open although it has its first input.
+            policies: rules in front of the workflow's own, or in their place.
+            policies_mode: ``"merge"`` or ``"replace"``.
+            deadline: seconds within which everything that follows from the input must be done.
+            by: the caller, as that one names itself; kept in the log.
+
+        Raises:
+            UnknownWorkflow: no workflow of this name was added to the registry.
+            RunExists: another run has this id.
+            NotPortable: a worker could not find some parts of the workflow.
+            UnencodableValue: the input could not be stored.
+        """
+        found = self._workflow(workflow)
+        if deadline is not None:
+            check_deadline(deadline)
+        run = uuid.uuid4().hex if id is None else id
+        check_text("id", run)
+        encoded = await encoded_input(input) if needs_encoding(input) else None
+        request = StartRequest(input, policies, policies_mode, deadline, not open, by, encoded)
+        (refused,) = await self._enqueue([run], found, [request], _placement(queue, priority, scheduled_at))
+        if refused is not None:
+            await self._check_same(refused, run, found, request)
+        return AsyncHandle(self, RunRef(run, None if input is MISSING else 1))
+
+    async def start_many(
+        self,
+        workflow: Workflow[Any, Any] | str,
+        inputs: Iterable[Any],
+        *,
+        ids: Iterable[str] | None = None,
+        queue: str = QUEUE,
+        priority: int = 0,
+        scheduled_at: Time | None = None,
+        by: str | None = None,
+    ) -> AsyncHandles[Any]:
+        """
+        Store a new run for each of *inputs*, hundreds of them by one statement; see :meth:`start`.
+
+        Raises:
+            RunExists: a run with one of the ids exists and is not the same; all others are started.
+        """
+        found, placement = self._workflow(workflow), _placement(queue, priority, scheduled_at)
+        runs = await new_runs(inputs, ids)
+        failed: StoreError | None = None
+        for first in range(0, len(runs), AT_ONCE):
+            part = runs[first : first + AT_ONCE]
+            requests = [StartRequest(new.value, by=by, encoded=new.encoded) for new in part]
+            answers = await self._enqueue([new.id for new in part], found, requests, placement)
+            for new, request, refused in zip(part, requests, answers, strict=True):
+                if refused is not None:
+                    try:
+                        await self._check_same(refused, new.id, found, request)
+                    except StoreError as error:
+                        failed = failed or error
+        if failed is not None:
+            raise failed
+        return AsyncHandles(self, [RunRef(new.id, 1) for new in runs])
+
+    def _workflow(self, given: Workflow[Any, Any] | str) -> Workflow[Any, Any]:
+        workflow = known_workflows.get(given) if isinstance(given, str) else given
+        check_workflow(workflow)
+        key = (workflow.name, workflow.version)
+        if key not in self._checked:
+            check_portable(workflow, self._reader.usual, is_required=True)
+            self._checked.add(key)
+        self._reader.register(workflow)
+        return workflow
+
+    async def _enqueue(
+        self,
+        ids: Sequence[str],
+        workflow: Workflow[Any, Any],
+        requests: Sequence[StartRequest],
+        placement: Placement,
+    ) -> Sequence[StoreError | None]:
+        self._runtime.check_open()
+        at = self._runtime.dispatcher.clock.time()
+        batch: list[Append] = []
+        for id, request in zip(ids, requests, strict=True):
+            batch.append(await new_run(id, workflow, self._reader.usual, request, at))
+        tried = False
+
+        async def write() -> Sequence[StoreError | None]:
+            nonlocal tried
+            again, tried = tried, True
+            return await self._store.enqueue([replace(each, again=again) for each in batch], placement)
+
+        return await retry_while_unavailable(write, while_=self._runtime.is_open)
+
+    async def _check_same(
+        self, refused: StoreError, run: str, workflow: Workflow[Any, Any], request: StartRequest
+    ) -> None:
+        """Raise why a run could not be started, unless it is the same run."""
+        if not isinstance(refused, RunExists):
+            raise refused
+        known = (await self._runtime.registry.read(run)).run
+        differs = difference(known, workflow, request)
+        if differs:
+            raise RunExists(run, differs)
+
+    # -- messages --------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        id: str,
+        input: Any,  # noqa: A002 - what one would say
+        *,
+        key: str | None = None,
+        deadline: float | None = None,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        by: str | None = None,
+    ) -> AsyncHandle[Any]:
+        """Send the run *id* an input, which is in its inbox when this returns; see :meth:`AsyncRunner.send`."""
+        sent = await self._reader.send(
+            id, input, key=key, deadline=deadline, policies=policies, policies_mode=policies_mode, by=by
+        )
+        return AsyncHandle(self, sent.ref)
+
+    async def signal(
+        self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None
+    ) -> None:
+        """Send the run *id* the signal *name*; see :meth:`AsyncRunner.signal`."""
+        await self._reader.signal(id, name, value, key=key, by=by)
+
+    async def finish(self, id: str, *, by: str | None = None) -> None:
+        """Let the run *id* accept no more input, and finish when nothing is left to do."""
+        await self._reader.finish(id, by=by)
+
+    async def cancel(self, id: str, reason: str = "", *, by: str | None = None) -> None:
+        """Close the run *id* for good; see :meth:`AsyncRunner.cancel`."""
+        await self._reader.cancel(id, reason, by=by)
+
+    async def set_policies(
+        self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None
+    ) -> None:
+        """Put *policies* in force for the run *id*, from the next decision on."""
+        await self._reader.set_policies(id, policies, mode=mode, by=by)
+
+    async def retry(
+        self,
+        id: str,
+        which: object = None,
+        *,
+        policy: Any = None,
+        input: Any = MISSING,  # noqa: A002 - what one would say
+        by: str | None = None,
+    ) -> AsyncHandle[Any]:
+        """
+        Run again what has failed in the run *id*, also if the run has failed and left; see :meth:`AsyncRunner.retry`.
+
+        Raises:
+            NoSuchLetter: there is no such failure.
+            RunClosed: the run has completed, or was cancelled.
+        """
+        if input is not MISSING:
+            check_encodable(input, "INPUT")
+        record = await self.find(id)
+        if record.status in FINISHED and record.status != "failed":
+            raise RunClosed(id, record.reason, status=record.status)
+        run: Run[Any] = (await self._runtime.registry.read(id)).run
+        head, (name, inputs) = len(run.memory.log), named_failure(run, which)
+        run.retry(which, input=input)  # what cannot be retried is told here
+        given = None if input is MISSING else (input,)
+        await self._runtime.mailbox.post(id, "retry", ev.RunnableRetried(head, name, inputs, given, policy, by))
+        if record.status == "failed":
+            self._retried[id] = head
+        return AsyncHandle(self, RunRef(id))
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    async def _found(self, ref: RunRef) -> Worker | RunRecord:
+        """As :class:`AsyncRunner` does; a run that was told to go on, and that no worker has had since, is running."""
+        found = await super()._found(ref)
+        head = self._retried.get(ref.id)
+        if head is None or isinstance(found, Worker):
+            return found
+        if found.status == "failed" and found.head <= head:
+            return replace(found, status="running")
+        self._retried.pop(ref.id, None)
+        return found
+
+    async def queue_depth(self, queue: str | None = None) -> int:
+        """Return how many runs have something to do, now or later, in one *queue* or in all."""
+        self._runtime.check_open()
+        return await retry_while_unavailable(partial(self._store.queue_depth, queue), while_=self._runtime.is_open)
+
+
+class _Reader(AsyncRunner):
+    """A runner that drives nothing: it reads runs, and leaves messages for those that workers drive."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        super().__init__(store)
+        self.parts, self.usual = self._runtime, self._options
+        self._runtime.has_workers = True
+
+
+def _placement(queue: str, priority: int, scheduled_at: Time | None) -> Placement:
+    check_text("queue", queue)
+    if type(priority) is not int or not -(1 << 31) <= priority < 1 << 31:
+        raise InvalidOption(f"priority={priority!r}: use a number")
+    return Placement(queue, priority, as_time("scheduled_at", scheduled_at))
