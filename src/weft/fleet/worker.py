@@ -181,7 +181,7 @@ class FleetWorker:
             self._runner = None
 
     async def _claim_all(self, store: PostgresStore, runner: FleetRunner) -> None:
-        failures, was_sure, is_time = 0, True, True
+        failures, is_time = 0, True
         may_have_more = True
         """Whether runs may be due for which there was no room: then the end of a run is a reason to look."""
         while not self._is_stopping:
@@ -205,9 +205,8 @@ class FleetWorker:
                     )
                 wait = decisions.backoff(failures, random.random())  # noqa: S311 - not a secret
                 self._problem = str(error)
-            if store.is_sure and not was_sure:
+            if store.is_sure:  # it may not have been for a moment since the last look
                 runner.go_on()
-            was_sure = store.is_sure
             self._tell_health()
             if self._is_orphan():
                 self.stop()

