@@ -1,4 +1,4 @@
-"""Workers, also as real processes, on the PostgreSQL server that the tests of the store use; each test has a database."""
+"""Workers, also as processes, on the PostgreSQL server that the tests of the store use; each test has a database."""
 
 from __future__ import annotations
 
