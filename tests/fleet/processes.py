@@ -23,9 +23,8 @@ class Workers:
         """Start a worker."""
         command = [sys.executable, "-m", "weft", "worker", "--dsn", self.dsn, "--import", str(FLOWS)]
         given = {**os.environ, "FLEET_NOTES": str(self.notes), "FLEET_PAUSE": str(pause)}
-        process = subprocess.Popen(
-            [*command, "--lease", str(lease), *options], env=given, stderr=(self.notes.parent / "errors").open("ab")
-        )
+        with (self.notes.parent / "errors").open("ab") as errors:
+            process = subprocess.Popen([*command, "--lease", str(lease), *options], env=given, stderr=errors)
         self.started.append(process)
         return process
 

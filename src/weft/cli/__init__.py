@@ -11,6 +11,7 @@ import argparse
 import errno
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the ``weft`` command."""
+    if sys.argv[1:2] == ["worker"]:  # a worker that is stopped before it has begun has nothing to release
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # escape characters that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
