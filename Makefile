@@ -13,7 +13,7 @@ DEV := .venv/dev.stamp
 BENCH := .venv-bench/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-browser versions stress simulate check format pictures bench clean
+.PHONY: help setup demo test test-browser versions stress faults simulate check format pictures bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ versions:  ## Run the tests on every version of Python that is found here; says 
 
 stress: $(DEV)  ## Run the tests several times on a busy machine; prints every test that failed once
 	@$(BIN)/python tests/stress $(ARGS)
+
+faults: $(DEV)  ## Kill, stop and cut off workers of a fleet, with many runs
+	@WEFT_FAULT_RUNS=1000 $(BIN)/pytest -q -ra tests/fleet/test_faults.py $(ARGS)
 
 simulate: $(DEV)  ## Simulate runners that crash, for a minute; a failure prints its seed
 	@$(BIN)/python tests/simulation $(ARGS)
