@@ -13,7 +13,7 @@ DEV := .venv/dev.stamp
 BENCH := .venv-bench/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-browser versions stress faults simulate check format pictures bench clean
+.PHONY: help setup demo demo-fleet test test-browser versions stress faults simulate check format pictures bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ setup: $(DEV)  ## Create .venv with the project and the development tools
 demo: $(CORE)  ## Run the demonstration; needs no development tools
 	@$(BIN)/python examples/demo.py
 	@$(BIN)/python -m weft demo
+
+demo-fleet: $(DEV)  ## Start a PostgreSQL and three workers, kill one of them, and show the work move on
+	@$(BIN)/python examples/fleet.py
 
 test: $(DEV)  ## Run the tests and the examples in docstrings
 	@$(BIN)/pytest -q -ra -n auto --maxprocesses 4 $(ARGS)
