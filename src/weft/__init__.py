@@ -12,7 +12,7 @@ import signal as _signal
 import sys as _sys
 
 if _sys.orig_argv[1:4] == ["-m", "weft", "worker"]:
-    _signal.signal(_signal.SIGTERM, lambda *_: _sys.exit(0))
+    _signal.signal(_signal.SIGTERM, lambda _number, _frame: _sys.exit(0))
 
 from weft import events
 from weft.core.components.accumulator import Accumulator, accumulator

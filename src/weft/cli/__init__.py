@@ -21,7 +21,7 @@ __all__ = ["main"]
 def main() -> None:
     """Run the ``weft`` command."""
     if sys.argv[1:2] == ["worker"]:  # a worker that is stopped before it has begun has nothing to release
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # escape characters that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
