@@ -31,6 +31,7 @@ from weft.log import Decoder, chain
 from weft.log.hash_chain import GENESIS, References, references
 from weft.log.snapshot import Snapshot, SnapshotWriter
 from weft.ports.store import FactStore, LoadedRun, LogStore, SnapshotStore, StoredSnapshot
+from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.durability.store_spans import spanned
 from weft.runner.options import Rehydration
 from weft.runner.slices import Pace
@@ -77,7 +78,11 @@ class HistoryLoader:
         return future.result()
 
     async def load(self, first: int, last: int) -> list[ev.AnyEvent]:
-        """Return the events from number *first* to *last*."""
+        """Return the events from number *first* to *last*; an unavailable store is tried again while it is open."""
+        store = self._store
+        return await retry_while_unavailable(lambda: self._load(first, last), while_=lambda: store.is_open)
+
+    async def _load(self, first: int, last: int) -> list[ev.AnyEvent]:
         store = self._store
         assert isinstance(store, SnapshotStore)  # noqa: S101
         found = await spanned(
