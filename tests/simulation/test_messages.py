@@ -144,7 +144,7 @@ def test_a_message_for_an_evicted_run_that_wakes_nothing_is_found(monkeypatch: p
 
 
 def test_a_run_that_is_evicted_before_it_is_stored_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Worker, "_is_stored", lambda _: True)
+    monkeypatch.setattr(Worker, "is_stored", property(lambda _: True))
     scenario = replace(EVICTED, remote=0.0, strategy=as_checkpoints("manual"), weather=Weather(dawdles=0.5))
 
     assert problems(signalled(), scenario, seeds=6) != []

@@ -74,6 +74,7 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
         remote=dice.choice((0.0, 0.0, 0.3, 1.0)),
         resident=dice.choice((None, 0, 1)) if trial.waits else None,
         jumps=_jumps(dice) if trial.waits and not rules and deadline is None else (),
+        snapshot_every=dice.choice((None, None, 1, 7)),
     )
 
 
