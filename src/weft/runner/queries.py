@@ -7,7 +7,8 @@ None of them changes a run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
+from contextlib import aclosing
 from typing import Any, Final, Literal, TypeVar, cast, overload
 
 from weft.core import events as ev
@@ -94,16 +95,17 @@ class RunnerQueries:
             return left  # there was no time to ask the store whether it was retried
 
     async def _awaited(self, ref: RunRef) -> Worker | RunRecord:
-        async for found in self._seen(ref):
-            if isinstance(found, Worker):
-                return found if found.has_left or is_done(found) else await self._runtime.waiters.done(found)
-            if found.status == "parked":
-                raise RunParked(ref.id, found.reason)
-            if found.status in AT_REST:
-                return found
+        async with aclosing(self._seen(ref)) as seen:  # else the event loop ends it, in a task of its own
+            async for found in seen:
+                if isinstance(found, Worker):
+                    return found if found.has_left or is_done(found) else await self._runtime.waiters.done(found)
+                if found.status == "parked":
+                    raise RunParked(ref.id, found.reason)
+                if found.status in AT_REST:
+                    return found
         raise AssertionError("a run is looked at until it is done")
 
-    async def _seen(self, ref: RunRef) -> AsyncIterator[Worker | RunRecord]:
+    async def _seen(self, ref: RunRef) -> AsyncGenerator[Worker | RunRecord, None]:
         """
         Yield the worker of a run that is here; of a run that another process drives its record, again and again.
 
@@ -164,7 +166,7 @@ class RunnerQueries:
         if worker is not None:
             return worker
         left, deletions = self._left(ref), self._runtime.ownership.deletions
-        if left is not None and left.state != "failed" and left.left_after == deletions:
+        if left is not None and self._is_as_it_left(left):
             return left
         stored = await self._runtime.ownership.record(ref.id)
         if left is None or (left.acknowledged, left.chain) != (stored.head, stored.chain):
@@ -173,12 +175,20 @@ class RunnerQueries:
         return left
 
     def _here(self, ref: RunRef) -> Worker | None:
-        """Return the worker of a run that is here for certain; None where :meth:`_found` has to wait for that."""
+        """Return what :meth:`_found` returns of a run that is here, or was; None where that has to wait."""
         runtime = self._runtime
         worker = runtime.registry.get(ref.id)
-        if worker is None or not worker.acknowledged or runtime.registry.supervisor.is_at_work or not runtime.is_open():
+        if worker is None:
+            worker = self._left(ref)
+            if worker is None or not self._is_as_it_left(worker):
+                return None
+        if not worker.acknowledged or runtime.registry.supervisor.is_at_work or not runtime.is_open():
             return None
         return worker
+
+    def _is_as_it_left(self, worker: Worker) -> bool:
+        """Whether the run of *worker*, which has finished here, is as it was then: neither retried nor deleted."""
+        return worker.state != "failed" and worker.left_after == self._runtime.ownership.deletions
 
     def _left(self, ref: RunRef) -> Worker | None:
         """Return the worker of a run that has finished here, if it is still in memory."""
@@ -207,21 +217,22 @@ class RunnerQueries:
 
     async def _until(self, ref: RunRef, predicate: Callable[[Run], bool]) -> Run:
         looked_at = (-1, "")
-        async for found in self._seen(ref):
-            if isinstance(found, Worker) and not found.has_left:
-                return await self._runtime.waiters.until(found, predicate)
-            head = found.acknowledged if isinstance(found, Worker) else found.head
-            state = found.state if isinstance(found, Worker) else found.status
-            if (head, state) == looked_at:
-                continue
-            looked_at = head, state
-            seen = (await self._run(found)).frozen_copy(state).where(predicate)
-            if seen is not None:
-                return seen
-            if state in FINISHED:
-                raise RunClosed(ref.id, found.reason, status=state)
-            if state == "parked":
-                raise RunParked(ref.id, found.reason)
+        async with aclosing(self._seen(ref)) as looks:
+            async for found in looks:
+                if isinstance(found, Worker) and not found.has_left:
+                    return await self._runtime.waiters.until(found, predicate)
+                head = found.acknowledged if isinstance(found, Worker) else found.head
+                state = found.state if isinstance(found, Worker) else found.status
+                if (head, state) == looked_at:
+                    continue
+                looked_at = head, state
+                seen = (await self._run(found)).frozen_copy(state).where(predicate)
+                if seen is not None:
+                    return seen
+                if state in FINISHED:
+                    raise RunClosed(ref.id, found.reason, status=state)
+                if state == "parked":
+                    raise RunParked(ref.id, found.reason)
         raise AssertionError("a run is looked at until it is done")
 
     async def result(self, run: str | RunHandle[Out], timeout: float | None = None) -> Out:
@@ -248,7 +259,7 @@ class RunnerQueries:
         if (
             here is not None and ref.is_clear and here.run.memory.is_ending
         ):  # as nearly always: what _done() does, in two coroutines
-            found = here if is_done(here) else await self._runtime.waiters.done(here)
+            found = here if here.has_left or is_done(here) else await self._runtime.waiters.done(here)
         else:
             found = await self._done(ref, timeout, of_input=True)
         if isinstance(found, Worker):
@@ -334,7 +345,7 @@ class RunnerQueries:
                     here = self._here(member.ref) if member.ref.is_clear else None
                     if here is None:
                         await self._join(member)
-                    elif is_done(here):
+                    elif here.has_left or is_done(here):
                         member.settled(here)
                     else:
                         self._runtime.waiters.add(here, member)
