@@ -65,6 +65,7 @@ from weft.runner.execution.status import (
     stuck,
     text_of_failures,
 )
+from weft.runner.execution.straight_lane import end_straight
 from weft.runner.options import RunOptions, check_text
 from weft.telemetry import bus
 from weft.typing import PoliciesMode
@@ -175,7 +176,7 @@ class Worker:
         self._test_lane = lanes.get("inline")
         """The lane of its conditions and maps, if no hook wants to know and arguments are not checked."""
         self._own_lane = lanes.get(options.executor)
-        """The lane of its plain functions, if their executor has one and no hook wants to know."""
+        """The lane of its plain functions, if no hook wants to know and no scheduler groups them."""
         self._lane = self._own_lane
         """The lane of the upcoming runnable."""
         self.attempts = Attempts(self, dispatcher, self.policies)
@@ -816,7 +817,8 @@ class Worker:
     def ended(self, attempts: Iterable[tuple[InFlight, Outcome]]) -> None:
         """Process the outcomes of *attempts*, and continue."""
         for inflight, outcome in attempts:
-            self.attempts.ended(inflight, outcome)
+            if not inflight.is_straight or not end_straight(self, inflight, outcome):
+                self.attempts.ended(inflight, outcome)
         self.turn()
 
     def finish(self, inflight: InFlight, outcome: Outcome) -> None:
