@@ -130,8 +130,8 @@ def end_straight(worker: Worker, inflight: InFlight, outcome: Outcome) -> bool:
     """
     Fold the *outcome* of *inflight*, which was handed over straight, into the run of *worker*.
 
-    Return False if it has to pass through the queue, as any other runnable: it has failed, has made a large value or was
-    given up, or there is a listener.
+    Return False if it has to go the usual way: it has failed, has made a large value or was given up, or there is a
+    listener.
     """
     activation, inflight.is_straight = inflight.activation, False  # a further attempt is not
     is_here = inflight.state == "executing" and worker.run.memory.ready.get(activation.key) is activation
