@@ -95,7 +95,7 @@ class RunnerQueries:
             return left  # there was no time to ask the store whether it was retried
 
     async def _awaited(self, ref: RunRef) -> Worker | RunRecord:
-        async with aclosing(self._seen(ref)) as seen:  # else the event loop ends it, in a task of its own
+        async with aclosing(self._seen(ref)) as seen:  # else the event loop ends it, in another task
             async for found in seen:
                 if isinstance(found, Worker):
                     return found if found.has_left or is_done(found) else await self._runtime.waiters.done(found)
