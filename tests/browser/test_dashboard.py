@@ -17,6 +17,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PAGES = ("/runs", "/runs/declined", "/runs/waits", "/problems", "/workflows", "/workflows/orders")
 
 
+def is_retry(event: object) -> bool:
+    return isinstance(event, ev.RunRetried)
+
+
 @pytest.mark.parametrize("path", PAGES)
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1024, "dark"), (360, "light")])
 def test_no_page_scrolls_sideways(open_page: Callable[..., Any], path: str, width: int, scheme: str) -> None:
@@ -28,9 +32,15 @@ def test_no_page_scrolls_sideways(open_page: Callable[..., Any], path: str, widt
 def test_a_problem_is_found_in_two_clicks_and_retried_in_the_third(open_page: Callable[..., Any], store: Path) -> None:
     page = open_page("/problems")
     page.get_by_role("link", name="declined").click()
-    page.get_by_role("button", name="Retry charge").wait_for()
-
     assert page.get_by_text("CardDeclined: do_not_honor").first.is_visible()
+    page.get_by_role("button", name="Retry charge").click()
+    page.wait_for_url("**/runs/declined")
+
+    with Runner(store) as runner:
+        runner.register(orders)
+        runner.resume("declined")
+        runner.wait_until("declined", lambda run: any(map(is_retry, run.log())))
+        assert [event.by for event in runner.log("declined") if isinstance(event, ev.RunRetried)] == ["local"]
 
 
 def test_an_approval_is_given_in_the_inspector(open_page: Callable[..., Any], store: Path) -> None:

@@ -273,6 +273,20 @@ def test_what_weft_refuses_is_said_and_changes_nothing(client: TestClient) -> No
     assert "completed" in answer.text
 
 
+def test_a_run_that_has_failed_is_retried_where_its_code_is(client: TestClient, file: Path) -> None:
+    page = client.get("/runs/bad").text
+    token = form_token(client, "/runs/asks")
+
+    answer = client.post("/runs/bad/retry", data={"weft_form": token})
+
+    assert "/runs/bad/retry" not in page
+    assert "weft retry bad --import" in page
+    assert answer.status_code == 409
+    assert "weft retry bad --import" in answer.text
+    with Runner(file) as runner:
+        assert runner.status("bad") == "failed"
+
+
 def test_a_value_that_is_not_json_is_refused(client: TestClient) -> None:
     token = form_token(client, "/runs/asks")
 

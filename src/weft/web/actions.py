@@ -80,6 +80,9 @@ async def act(request: Request) -> Response:
         return PlainTextResponse(f"there is no action {what!r}: use {', '.join(ACTIONS)}\n", 404)
     runner = await request.app.state.source.runner()
     wants_json = "application/json" in request.headers.get("accept", "")
+    if what == "retry" and not request.app.state.source.can_retry(await runner.find(id)):
+        why = f"run {id!r} has finished, and is retried where its code is: weft retry {id} --import MODULE"
+        return _refused(request, id, why, wants_json=wants_json)
     try:
         await action(runner, id, await form_of(request), request.state.identity.name)
     except msgspec.DecodeError as error:

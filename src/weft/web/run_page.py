@@ -128,6 +128,7 @@ async def run_page(request: Request) -> Response:
         earlier=happened[-EVENTS].seq - 1 if len(happened) > EVENTS else None,
         results={name: value_tree(value) for name, value in run.results().items()} if may_see else {},
         children=run.children,
+        can_retry=source.can_retry(record) and bool(record.failures or record.dead_letters),
         signals=sorted(run.memory.awaited_signals),
         may_see=may_see,
         started_by=getattr(events[0], "by", None),

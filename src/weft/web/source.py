@@ -13,7 +13,7 @@ from typing import Final
 
 from weft.core.run.run import Run
 from weft.errors import InvalidOption
-from weft.ports.store import RunRecord, Store
+from weft.ports.store import FINISHED, RunRecord, Store
 from weft.runner.blocking import Runner
 from weft.runner.runner import AsyncRunner
 
@@ -39,6 +39,15 @@ class Source:
                 self._opening = asyncio.ensure_future(self._runner.open())
             await asyncio.shield(self._opening)
         return self._runner
+
+    def can_retry(self, record: RunRecord) -> bool:
+        """
+        Return whether a retry of this run can be asked for here.
+
+        A run that has not finished finds the request in its inbox.  One that has failed is driven by the runner that
+        retries it, and the runner of the pages drives nothing; a runner that the application has passed does.
+        """
+        return record.status not in FINISHED or (record.status == "failed" and not self._is_own)
 
     async def close(self) -> None:
         """Close the runner, unless it belongs to the application."""
