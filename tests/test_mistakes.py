@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Run, Runner, Workflow, context, join, state_machine, step, workflow
+from weft import AsyncRunner, Run, Runner, Workflow, accumulator, context, join, sleep, state_machine, step, workflow
 from weft.errors import (
     CyclicWorkflow,
     InvalidArgument,
     InvalidComponent,
     InvalidFragment,
+    InvalidJoin,
     InvalidOption,
     InvalidPolicy,
+    NothingProduced,
+    NotPortable,
     RunnerClosed,
     RunNotFound,
     StepFailed,
@@ -326,6 +329,48 @@ def test_a_mode_of_policies_is_refused_without_policies_too() -> None:
                 start(small, 1, policies_mode=mode)
 
 
+def test_a_mode_is_called_what_the_call_calls_it() -> None:
+    mode: Any = "instead"
+    with Runner() as runner:
+        runner.start(small, id="a")
+        for call in (runner.set_policies, runner.preview):
+            with pytest.raises(InvalidPolicy, match=r"^mode='instead': use"):
+                call("a", [], mode=mode)
+
+
+def test_the_result_of_a_run_without_input_is_asked_in_vain() -> None:
+    with Runner() as runner:
+        runner.start(small, id="a")
+        with pytest.raises(NothingProduced, match=r"^the run has produced nothing: it has had no input"):
+            runner.result("a")
+
+
+def test_a_long_wait_is_said_in_words() -> None:
+    with Runner() as runner:
+        handle = runner.start(Workflow("w", sleep(days=2) >> inc), 1)
+        with pytest.raises(WaitTimeout, match=r"'sleep_1' sleeps, (2 d|1 d 23 h) more"):
+            handle.result(0.01)
+
+
+def test_a_store_that_lacks_something_is_told_what() -> None:
+    class Whole:
+        async def open(self) -> None: ...
+        async def close(self) -> None: ...
+        async def save(self, record: Any, body: bytes) -> None: ...
+        async def load(self, run: str) -> Any: ...
+
+    incomplete: Any = Whole()
+    with pytest.raises(InvalidOption, match="it has no is_open, and a store needs open, close, is_open, save, load"):
+        Runner(incomplete)
+
+
+def test_several_runs_can_be_required_to_be_portable() -> None:
+    with Runner() as runner:
+        with pytest.raises(NotPortable):
+            runner.start_many(Workflow("w", step(lambda x: x, name="local")), [1, 2], portable=True)
+        assert runner.count() == 0
+
+
 def test_an_input_that_is_not_data_is_called_the_input() -> None:
     with Runner() as runner, pytest.raises(UnencodableValue, match="the input cannot be written: a lock at value"):
         runner.start(small, threading.Lock())
@@ -471,3 +516,15 @@ def test_a_function_that_is_missing_in_memory_is_asked_of_the_call_that_read_it(
         assert "Workflow.from_dict(data, workflow=the_workflow)" in str(cause)
         assert "decode(data, workflow=the_workflow)" in str(cause)
         assert "resume(" not in str(cause)
+
+
+class Odd:
+    """Not data."""
+
+
+def test_messages_have_the_right_article() -> None:
+    total = accumulator(lambda state, x: state + x, init=0, name="total")
+    with pytest.raises(InvalidJoin, match="'total' is an accumulator and takes no join"):
+        Workflow("sum", [inc, inc.named("other")] >> total)
+    with pytest.raises(UnencodableValue, match="an Odd at"):
+        encode(Run(small).run(Odd()).log())

@@ -29,7 +29,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── InvalidWait             a function said for how long to sleep, and that is not a time
     │   ├── LoopExhausted           ``repeat`` made all its turns and was not done
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
-    │   ├── NotTransferable         a value cannot be sent to a worker process, or back
+    │   ├── NotTransferable         a value cannot be sent to another process, or back
     │   ├── QueueTimeout            a component waited too long to be started
     │   ├── SignalTimeout           no signal came within the timeout of a wait
     │   ├── StepCancelled           a caller has cancelled the component
@@ -38,12 +38,14 @@ All errors that this library raises on purpose, in one tree.
     │   │   └── SilentStep          an attempt sent no heartbeat
     │   └── WorkerDied              the process that ran the step has ended
     ├── ExecutorError               an executor cannot accept work
+    │   ├── ClusterUnreachable      there is no cluster, or what it needs is not installed
     │   ├── ExecutorClosed          it is not open
     │   ├── ExecutorFull            its capacity is used up
     │   └── ThreadsExhausted        every thread hangs in a step that was cancelled
     ├── RunError                    a run was asked for something it cannot do
     │   ├── AlreadyRunning          a run was driven from inside itself, or twice at once
     │   ├── HistoryNotLoaded        the beginning of a log is not in memory, and cannot be awaited here
+    │   ├── HistoryTruncated        the beginning of a log was removed, and is needed
     │   ├── InvalidSignal           a signal does not fit what the run waits for
     │   ├── InvalidToken            a token that no run has issued
     │   │   └── TokenExpired        a token whose attempt has ended
@@ -66,6 +68,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── AnotherGraph            a run was to be resumed with a workflow that it does not follow
     │   ├── Interrupted             code in the runner's event loop cancelled a call
     │   ├── InvalidOption           an option that makes no sense
+    │   ├── NoSnapshot              a run has no snapshot to be restored from
     │   ├── NotPortable             another process could not find parts of a run again
     │   ├── RedactedRun             values of an imported run were replaced, so it cannot continue
     │   ├── RunBusy                 a run has something left to do
@@ -74,8 +77,10 @@ All errors that this library raises on purpose, in one tree.
     │   ├── RunNotHeld              a run is stored, and this runner does not drive it
     │   ├── RunParked               a run was set aside until a person resumes it
     │   ├── RunnerClosed            the runner is not open
+    │   ├── ScheduleNotFound        no schedule is stored under this name
     │   ├── UnknownWorkflow         no workflow of this name was added to the registry
     │   ├── WaitTimeout             the run was not done within the timeout
+    │   ├── WorkerNotFound          no worker of this id is alive
     │   └── WorkersEnded            none of the processes of a supervisor can be started
     ├── TelemetryError              a handler cannot be attached
     │   ├── AlreadyInstrumented     a bridge to another library is in use
@@ -128,7 +133,7 @@ Where a builtin exception has the same meaning, the class is a subclass of it to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _MOST_NAMED = 5
 """How many runs an error names."""
@@ -241,13 +246,26 @@ class UnknownComponent(DefinitionError, LookupError):
 class UnknownReference(DefinitionError, LookupError):
     """A parameter or a rule refers to a component that the workflow does not have."""
 
-    def __init__(self, component: str, reference: str, target: str, known: Iterable[str], hint: str) -> None:
-        super().__init__(f"{component!r} refers to {reference} {target!r}, {hint}{_known(known)}")
+    def __init__(self, component: str, reference: str, target: str, known: Collection[str], hint: str) -> None:
+        has = _known(known) if known else ""
+        super().__init__(f"{component!r} refers to {reference} {target!r}, {hint}{has}")
         self.component, self.target = component, target
 
 
 class WrongArity(DefinitionError, TypeError):
     """A function does not accept the number of values that reach it."""
+
+
+def an(noun: str) -> str:
+    """
+    Return *noun*, such as the name of a class, behind its indefinite article.
+
+    >>> [an(noun) for noun in ("step", "accumulator", "_Odd", "UUID", "fsm")]
+    ['a step', 'an accumulator', 'an _Odd', 'a UUID', 'an fsm']
+    """
+    heard = noun.lstrip("_").lower()
+    is_open = heard.startswith(("a", "e", "i", "o", "u")) and not heard.startswith(("eu", "one", "uni", "use", "uu"))
+    return f"{'an' if is_open or heard == 'fsm' else 'a'} {noun}"
 
 
 def _known(names: Iterable[str], most: int = 12) -> str:
@@ -403,10 +421,10 @@ class WorkerDied(ExecutionError):
 
 
 class NotTransferable(ExecutionError, TypeError):
-    """*what* of *component* cannot be sent to a worker process, or back from it."""
+    """*what* of *component* cannot be sent to another process, or back from it."""
 
     def __init__(self, component: str, what: str, why: str, hint: str) -> None:
-        super().__init__(f"{component!r} cannot run in a worker process: {what} cannot be pickled ({why}); {hint}")
+        super().__init__(f"{component!r} cannot run in another process: {what} cannot be sent ({why}); {hint}")
         self.component, self.what = component, what
 
 
@@ -430,6 +448,14 @@ class ExecutorClosed(ExecutorError):
 
     def __init__(self, executor: str, state: str) -> None:
         super().__init__(f"this {executor} {state}; make a new one for every runner, which opens it once")
+        self.executor = executor
+
+
+class ClusterUnreachable(ExecutorError):
+    """The cluster of *executor* cannot be used."""
+
+    def __init__(self, executor: str, why: str, hint: str) -> None:
+        super().__init__(f"{executor} cannot use its cluster: {why}; {hint}")
         self.executor = executor
 
 
@@ -465,21 +491,37 @@ class AlreadyRunning(RunError):
 class HistoryNotLoaded(RunError):
     """The beginning of the log of a run is in the store alone, and was asked for where waiting for it is impossible."""
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, first: int | None = None, last: int | None = None) -> None:
         super().__init__(
             f"the beginning of the log of run {run_id!r} is not in memory, and the event loop of its runner cannot "
             "wait for the store here; await run.load() first, or resume the run with rehydration='full'"
         )
-        self.run_id = run_id
+        self.run_id, self.first, self.last = run_id, first, last
+
+
+class HistoryTruncated(RunError):
+    """The log of a run was truncated: the events before number *first* were removed, and one of them is needed."""
+
+    def __init__(self, run_id: str, first: int) -> None:
+        super().__init__(
+            f"the log of run {run_id!r} was truncated and begins with event {first}: what needs earlier events cannot "
+            "be answered or done any more; its present state, its results and everything since then can be read"
+        )
+        self.run_id, self.first = run_id, first
 
 
 class RunFrozen(RunError):
-    """*method* would change a frozen run; *instead* is what to call, with the id of the run in place of ``{id}``."""
+    """
+    *method*, or setting the attribute *method*, would change a frozen run.
 
-    def __init__(self, run_id: str, method: str, instead: str = "") -> None:
+    *instead* is what to call, with the id of the run in place of ``{id}``.
+    """
+
+    def __init__(self, run_id: str, method: str, instead: str = "", *, is_attribute: bool = False) -> None:
         advice = instead.replace("{id}", repr(run_id)) or "call the runner that drives it"
+        action = f"setting {method}" if is_attribute else f"{method}()"
         super().__init__(
-            f"{method}() would change run {run_id!r}, which is frozen: it shows the run as it was when it was "
+            f"{action} would change run {run_id!r}, which is frozen: it shows the run as it was when it was "
             f"returned; {advice}, or make your own copy from its log: Run.from_log(run.log())"
         )
         self.run_id, self.method = run_id, method
@@ -517,7 +559,7 @@ class NoStreams(RunError):
     """A step writes to a stream, or a caller reads one, and the store keeps none."""
 
     def __init__(self, store: str) -> None:
-        super().__init__(f"{store} keeps no streams; use SQLiteStore or MemoryStore, or implement StreamStore")
+        super().__init__(f"{store} keeps no streams; use a store of weft.stores, or implement StreamStore")
 
 
 class StreamFull(RunError):
@@ -590,7 +632,7 @@ class NothingProduced(RunError, LookupError):
     """The component exists, and has produced nothing in this run."""
 
     def __init__(self, name: str, reason: str, advice: str = "") -> None:
-        super().__init__(f"{name!r} has produced nothing: {reason}{advice}")
+        super().__init__(f"{repr(name) if name else 'the run'} has produced nothing: {reason}{advice}")
         self.name, self.reason = name, reason
 
 
@@ -662,6 +704,17 @@ class Interrupted(RunnerError):
         )
 
 
+class NoSnapshot(RunnerError):
+    """The log of the run *run_id* cannot be truncated: it has no snapshot to be restored from, for this *reason*."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(
+            f"run {run_id!r} has no snapshot that stands for its history: {reason}; give it snapshot_every= (start, "
+            "resume or the runner), and try again when it has gone on for so many events"
+        )
+        self.run_id, self.reason = run_id, reason
+
+
 class NotPortable(RunnerError):
     """Some parts of a run could not be found again by another process."""
 
@@ -695,10 +748,10 @@ class RunParked(RunnerError):
 
 
 class RunBusy(RunnerError):
-    """The run *run_id* cannot be continued as a new one, for the *reason* that it has something left to do."""
+    """The run *run_id* cannot be *wanted*, for the *reason* that it has something left to do."""
 
-    def __init__(self, run_id: str, reason: str) -> None:
-        super().__init__(f"run {run_id!r} cannot be continued as a new one: {reason}")
+    def __init__(self, run_id: str, reason: str, wanted: str = "continued as a new one") -> None:
+        super().__init__(f"run {run_id!r} cannot be {wanted}: {reason}")
         self.run_id = run_id
 
 
@@ -708,7 +761,7 @@ class RunFailed(RunnerError):
     def __init__(self, run_id: str, failures: Mapping[str, StepFailed], results: Mapping[str, object]) -> None:
         first = next(iter(failures.values()))
         more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
-        super().__init__(f"run {run_id!r} failed: {first}{more}")
+        super().__init__(f"run {run_id!r}: {first}{more}")
         self.run_id, self.failures, self.results = run_id, dict(failures), dict(results)
 
 
@@ -727,11 +780,27 @@ class RunClosed(RunnerError):
         self.run_id, self.reason, self.status = run_id, reason, status
 
 
+class WorkerNotFound(RunnerError, LookupError):
+    """A worker of a fleet was named that is not alive."""
+
+    def __init__(self, worker: str) -> None:
+        super().__init__(f"no worker {worker!r} is alive; `weft workers` shows those that are")
+        self.worker = worker
+
+
 class WorkersEnded(RunnerError):
     """Every process of a supervisor has ended with an error, again and again."""
 
     def __init__(self, count: int) -> None:
         super().__init__(f"none of the {count} workers could be started; what they said is above")
+
+
+class ScheduleNotFound(RunnerError, LookupError):
+    """No schedule is stored under this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no schedule {name!r} is stored here; schedules() lists those that there are")
+        self.name = name
 
 
 class UnknownWorkflow(RunnerError, LookupError):
@@ -889,7 +958,7 @@ def shown(event: object, most: int = 500) -> str:
     try:
         text = repr(event)
     except Exception as error:  # noqa: BLE001 - the error that is about to be raised matters more
-        return f"a {type(event).__name__} that cannot be shown ({type(error).__name__})"
+        return f"{an(type(event).__name__)} that cannot be shown ({type(error).__name__})"
     return text if len(text) <= most else f"{text[:most]}…"
 
 
@@ -912,12 +981,12 @@ class RunNotFound(StoreError, LookupError):
 
 
 class RunExists(StoreError):
-    """A run was to be created under an id that is taken."""
+    """A run was to be created under an id that is taken; *instead* is what the call that was made offers beside."""
 
-    def __init__(self, run_id: str, differs: str = "") -> None:
+    def __init__(self, run_id: str, differs: str = "", instead: str = "") -> None:
         super().__init__(
-            f"run {run_id!r} exists already{f', {differs}' if differs else ''}; choose another id, or say what to do "
-            "with if_exists="
+            f"run {run_id!r} exists already{f', {differs}' if differs else ''}; choose another id"
+            f"{f', or {instead}' if instead else ''}"
         )
         self.run_id, self.differs = run_id, differs
 
@@ -1143,7 +1212,7 @@ class UnresolvedConstant(UnresolvedFunction):
     """A constant that is bound to *component* is not data, so only the workflow itself has it."""
 
     def __init__(self, component: str, kind: str, reason: str, advice: str) -> None:
-        ResolutionError.__init__(self, f"a constant of {component!r}, a {kind}, {reason}; {advice}")
+        ResolutionError.__init__(self, f"a constant of {component!r}, {an(kind)}, {reason}; {advice}")
         self.component, self.function = component, kind
 
 
@@ -1198,7 +1267,7 @@ class UnencodableValue(WeftError, TypeError):
         made = "" if component is None else f"what {component!r} made cannot be written: "
         made = "the input cannot be written: " if component == "INPUT" else made
         super().__init__(
-            f"{made}a {kind} at {path} is not data; use builtins, dates, Decimal, UUID, paths, enums, dataclasses, "
+            f"{made}{an(kind)} at {path} is not data; use builtins, dates, Decimal, UUID, paths, enums, dataclasses, "
             "attrs, msgspec or pydantic classes, say how it is written with weft.log.register(Class, encode=..., "
             "decode=...), and pass handles by context(...)"
         )
@@ -1216,7 +1285,7 @@ class UnidentifiableValue(WeftError, TypeError):
 
     def __init__(self, kind: str, path: str) -> None:
         super().__init__(
-            f"a {kind} at {path} has no canonical form; use builtins, dataclasses, attrs or msgspec "
+            f"{an(kind)} at {path} has no canonical form; use builtins, dataclasses, attrs or msgspec "
             "classes, enums, dates, Decimal or UUID for values that need an identity, or weft.log.register(Class, "
             "encode=..., decode=...)"
         )

@@ -263,6 +263,25 @@ def test_100a_identity_is_definition_and_bound_values() -> None:
     assert len({scaled(2).hash, scaled(3).hash, scaled(2, "other").hash}) == 3
 
 
+def test_100b_hooks_run_around_the_work_and_are_a_part_of_the_attempt() -> None:
+    called: list[str] = []
+
+    def told(name: str) -> Any:
+        return lambda *given: called.append(name)
+
+    work = step(lambda x: called.append("work") or x, name="work")
+    hooked = work.before(told("before1"), told("before2")).after(told("after1"), told("after2"))
+    assert Workflow("w", hooked).run(1).output == 1
+    assert called == ["before1", "before2", "work", "after1", "after2"]
+
+    failed = Workflow("w", work.after(lambda current, value: 1 / 0)).run(1)
+    assert isinstance(failed.failures["work"].__cause__, ZeroDivisionError)
+
+    more = step(lambda x: ("more", x), name="more")
+    grown = Workflow("w", work.after(lambda current, value: current.add(more, to="work"))).run(1)
+    assert grown.results() == {"more": ("more", 1)}
+
+
 def test_100c_ports_that_cannot_fit_are_refused_unless_told_otherwise() -> None:
     def words(text: str) -> list[str]:
         return text.split()

@@ -395,15 +395,19 @@ class RunTakenOver(Event, frozen=True, tag="run_taken_over"):
     """
     An owner of the run has died without releasing it, and the present one is about to start something.
 
-    It is written before the first start, so that a run that keeps killing its process is noticed.
+    It is written before the first start, so that a run that keeps killing its process is noticed; and before that, if
+    the number of deaths has changed and nothing starts yet.
     """
 
     deaths: int
     """How many owners have died without progress; 0 if a person has resumed the run after it was parked."""
     epoch: int
-    """How often the run had been acquired by then: the present owner is the last one that has."""
+    """
+    The epoch of the last owner that has started something: the present one, or the one before, if the present one has
+    only taken the run over.
+    """
     component: str = ""
-    """The component that is started first; empty if on_complete is called."""
+    """The component that is started first; empty if on_complete is called, or nothing is started yet."""
     at: float = 0.0
     """When, in seconds since the epoch."""
 
@@ -419,6 +423,8 @@ class ContinuedAsNew(Event, frozen=True, tag="continued_as_new"):
 
     run: str
     by: str | None = None
+    inputs: tuple[tuple[int, int], ...] = ()
+    """The inputs that still waited: their ordinals here and in the new run."""
 
 
 class ContinuedFrom(Event, frozen=True, tag="continued_from"):
@@ -428,6 +434,14 @@ class ContinuedFrom(Event, frozen=True, tag="continued_from"):
     keys: tuple[str, ...] = ()
     signal_keys: tuple[tuple[str, str], ...] = ()
     """Names and idempotency keys of signals that were seen before."""
+
+
+class LogTruncated(Event, frozen=True, tag="log_truncated"):
+    """
+    Stands, in a log that is read, for the events up to its number, which were removed.
+
+    It is never stored and never folded: a store says by itself with which event a log begins.
+    """
 
 
 class StateCarried(Event, frozen=True, tag="state_carried"):
@@ -551,6 +565,7 @@ ENDINGS = (
 NO_PROGRESS = (
     WorkflowDefined,
     ContinuedFrom,
+    LogTruncated,
     StateCarried,
     InputReceived,
     RunFinished,
@@ -598,6 +613,7 @@ AnyEvent = (
     | RunFinished
     | ContinuedAsNew
     | ContinuedFrom
+    | LogTruncated
     | StateCarried
     | RunCancelled
     | RunRetried

@@ -79,8 +79,11 @@ class Signature:
     @property
     def returns(self) -> Template:
         """The structure of the output of a run: what was returned, else the only leaf, else all leaves by name."""
-        if self.returned is not None:
-            return self.returned
+        return self._made if self.returned is None else self.returned
+
+    @cached_property
+    def _made(self) -> Template:
+        """The only leaf, else all leaves by name."""
         leaves = self.leaves
         return Output(leaves[0]) if len(leaves) == 1 else {name: Output(name) for name in leaves}
 

@@ -573,7 +573,7 @@ def test_functions_take_the_event_or_nothing() -> None:
 def test_it_takes_no_join() -> None:
     a, b = step(lambda x: x, name="a"), step(lambda x: x, name="b")
 
-    with pytest.raises(InvalidJoin, match="'light' is a fsm and takes no join"):
+    with pytest.raises(InvalidJoin, match="'light' is an fsm and takes no join"):
         Workflow("w", [a, b] >> light())
 
 

@@ -248,6 +248,7 @@ class Sized(Protocol):
         ({"total": lambda total: total > 1}, "what has to be called goes into when="),
         (list[int], "what is inside of a list is not checked; write list"),
         (object(), "which is not data"),
+        ({"total": ...}, "write object where all is allowed"),
         (Typed, "use a class, or a mapping"),
         (Sized, "use a class, or a mapping"),
         (int | list[str], "use a class, or a mapping"),

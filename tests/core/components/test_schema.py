@@ -160,4 +160,5 @@ def test_what_cannot_be_checked_is_refused_at_definition(kind: Any) -> None:
 
 def test_its_type_is_what_it_was_made_of() -> None:
     assert schema_of(dict[str, tuple[int, ...]] | None).type == dict[str, tuple[int, ...]] | None
-    assert schema_of(list[Approval]) == Schema("list", (Schema(Approval),))
+    approvals = schema_of(list[Approval])
+    assert (approvals.origin, approvals.arguments) == ("list", (Schema(Approval),))

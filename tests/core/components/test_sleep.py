@@ -51,9 +51,7 @@ def test_it_lasts_as_long_as_it_says(given: Sleep, seconds: float) -> None:
     assert pauses == [seconds]
 
 
-@pytest.mark.parametrize(
-    "given", [sleep(), sleep(0), sleep(-5), sleep(lambda x: -x), sleep(until=5.0), sleep(until=lambda x: x)]
-)
+@pytest.mark.parametrize("given", [sleep(0), sleep(lambda x: -x), sleep(until=5.0), sleep(until=lambda x: x)])
 def test_a_time_in_the_past_is_now(given: Sleep) -> None:
     run, pauses = slept(given >> double)
 
@@ -242,3 +240,14 @@ def test_its_length_belongs_to_its_identity() -> None:
 
     assert len(hashes) == 4
     assert Workflow("w", nap).version == Workflow("w", sleep(11, name="nap")).version
+
+
+def test_a_sleep_that_was_not_told_how_long_is_refused() -> None:
+    with pytest.raises(InvalidComponent, match="not told how long"):
+        sleep()
+
+
+@pytest.mark.parametrize("given", [{"seconds": -5}, {"minutes": 1, "days": -1}])
+def test_a_length_below_zero_is_refused_where_it_is_written(given: dict[str, float]) -> None:
+    with pytest.raises(InvalidComponent, match="not below zero"):
+        sleep(**given)

@@ -368,7 +368,12 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a read of an unknown part": (
         lambda: Workflow("w", level, step(lambda x, y=latest("level.low"): x, name="r")),
         UnknownReference,
-        "not a part of 'level'",
+        "not a part of 'level' that produces values; it has high$",
+    ),
+    "a read of a part of what has none": (
+        lambda: Workflow("w", note, step(lambda x, y=latest("note.low"): x, name="r")),
+        UnknownReference,
+        "not a part of 'note' that produces values$",
     ),
     "hooks of an unknown part": (
         lambda: Workflow("w", trip.before(_noted, part="fly")),

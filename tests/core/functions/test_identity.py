@@ -142,7 +142,7 @@ def test_parts_that_are_cut_differently_have_different_hashes() -> None:
     ],
 )
 def test_a_value_without_an_identity_is_an_error_that_says_where(value: object, where: str) -> None:
-    with pytest.raises(UnidentifiableValue, match=rf"a object at {where} has no canonical form; use builtins"):
+    with pytest.raises(UnidentifiableValue, match=rf"an object at {where} has no canonical form; use builtins"):
         canonical(value)
 
 

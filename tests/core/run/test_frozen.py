@@ -177,7 +177,7 @@ def test_every_method_of_a_run_either_reads_or_is_refused_when_it_is_frozen() ->
     reads = {
         *("check_context", "explain", "fact", "facts", "failure_of", "fork", "from_log", "from_memory", "frozen_copy"),
         *("hash_of", "is_complete", "lineage", "load", "log", "nothing_produced", "pending_runnables", "picture"),
-        *("prepare", "preview"),
+        *("explain_policy", "prepare", "preview"),
         *("productions", "results", "runnable"),
         *("state_of", "to_cytoscape", "to_dot", "to_edgelist", "to_mermaid", "to_svg", "value", "values"),
         "where",
@@ -416,3 +416,22 @@ def test_a_run_that_is_driven_is_still_refused_as_running_already() -> None:
     run.react_until_satisfied()
 
     assert isinstance(run.failures["again"].__cause__, AlreadyRunning)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("status", "runner.finish('a') or runner.cancel('a')"),
+        ("policies", "runner.set_policies('a', rules)"),
+        ("workflow", "runner.upgrade('a', workflow)"),
+        ("context", "runner.resume('a', context=...)"),
+        ("anything", "runner.send('a', value)"),
+    ],
+)
+def test_setting_an_attribute_is_refused_with_the_call_to_use_instead(name: str, instead: str) -> None:
+    still = Run(pair, id="a").frozen_copy()
+
+    with pytest.raises(RunFrozen, match=f"setting {name} would change run 'a'") as refused:
+        setattr(still, name, {})
+
+    assert instead in str(refused.value)

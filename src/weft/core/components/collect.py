@@ -22,8 +22,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
 
 from weft.core.compose.component import Component, check_filled
+from weft.core.compose.flow import Gathering
 from weft.core.functions.function import Function
-from weft.errors import InvalidComponent, WrongArity
+from weft.errors import InvalidComponent, WrongArity, an
 
 if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
@@ -33,7 +34,7 @@ K = TypeVar("K")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Collect(Component[list[Any]]):
+class Collect(Component[list[Any]], Gathering[list[Any]]):
     """The values of a batch as a list."""
 
     kind: ClassVar[str] = "collect"
@@ -58,7 +59,7 @@ class Collect(Component[list[Any]]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupBy(Component[dict[K, list[Any]]], Generic[K]):
+class GroupBy(Component[dict[K, list[Any]]], Gathering[dict[K, list[Any]]], Generic[K]):
     """The values of a batch in groups: a dict of lists, by what a function says of each value."""
 
     key: Function
@@ -121,7 +122,7 @@ async def _agroup(key: Callable[..., Any], /, *values: Any, **given: Any) -> dic
 def _put(groups: dict[Any, list[Any]], key: Any, value: Any) -> None:
     if not isinstance(key, Hashable):
         raise TypeError(
-            f"the group of {value!r:.60} is {key!r:.60}, a {type(key).__name__}, which cannot be a key of a dict; "
+            f"the group of {value!r:.60} is {key!r:.60}, {an(type(key).__name__)}, which cannot be a key of a dict; "
             "return a string, a number or a tuple"
         )
     groups.setdefault(key, []).append(value)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, overload
 
 from weft.core.compose.component import Component
-from weft.core.compose.flow import ENTRY, Flow, Fragment, Link, as_flow
+from weft.core.compose.flow import ENTRY, ElementFlow, Flow, Fragment, Link, PerElement, as_flow
 from weft.core.compose.symbol import tracing
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Map(Component[list[Out]], Generic[Out]):
+class Map(Component[list[Out]], PerElement[Out], Generic[Out]):
     """The opening of a region in which everything runs once per element; what it produces is a list of all."""
 
     body: Flow
@@ -37,10 +37,10 @@ class Map(Component[list[Out]], Generic[Out]):
     makes_facts: ClassVar[bool] = False
     opens_region: ClassVar[bool] = True
 
-    def flow(self) -> Flow[list[Out]]:
+    def flow(self) -> ElementFlow[Out]:
         """Return the map and its body, which is fed by it."""
         links = tuple(entry.fed_by((self,), "all") for entry in self.body.entries)
-        return Flow(
+        return ElementFlow(
             entries=(Link((ENTRY,), self, implicit=True),),
             tails=self.body.tails,
             components=(self,),
@@ -115,6 +115,8 @@ def _shown(value: object) -> str:
 _ELEMENTS = Function(elements_of, ("value",), variadic=False)
 
 
+@overload
+def each(body: PerElement[Out], *, name: str | None = None) -> Map[Out]: ...
 @overload
 def each(body: Fragment[Out], *, name: str | None = None) -> Map[Out]: ...
 @overload

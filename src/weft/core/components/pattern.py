@@ -25,7 +25,7 @@ import msgspec
 from weft.core.compose.flow import Fragment
 from weft.core.functions.identity import canonical, digest
 from weft.core.functions.offered import offer_class
-from weft.errors import InvalidComponent, UnidentifiableValue
+from weft.errors import InvalidComponent, UnidentifiableValue, an
 
 Bound: TypeAlias = dict[str | int, Any]
 """The parts that a pattern has found: by name; by position in a tuple that is the pattern; the whole as ``""``."""
@@ -237,7 +237,7 @@ def pattern_of(thing: Any) -> ValuePattern:
         return _equals(typing.get_args(thing))
     if origin is not None:
         raise InvalidComponent(
-            f"given={thing!r}: what is inside of a {_name(origin)} is not checked; write {_name(origin)}, and ask "
+            f"given={thing!r}: what is inside of {an(_name(origin))} is not checked; write {_name(origin)}, and ask "
             "about the inside in when="
         )
     if isinstance(thing, type):
@@ -257,7 +257,7 @@ def _of_classes(found: tuple[Any, ...], written: object) -> OfClass:
             isinstance(None, kind)
         except TypeError:
             raise InvalidComponent(
-                f"given={_name(written)}: nothing can be asked whether it is a {_name(kind)}; use a class, or a "
+                f"given={_name(written)}: nothing can be asked whether it is {an(_name(kind))}; use a class, or a "
                 'mapping such as {"total": float}'
             ) from None
         offer_class(kind)
@@ -266,6 +266,8 @@ def _of_classes(found: tuple[Any, ...], written: object) -> OfClass:
 
 def _equals(values: tuple[Any, ...]) -> Equals:
     for value in values:
+        if value is ...:
+            raise InvalidComponent("given= has ..., which is a value like others; write object where all is allowed")
         if type(value) is list:
             raise InvalidComponent(f"given= has the list {value!r:.40}; write a tuple, which fits lists too")
         if isinstance(value, Fragment) or callable(value):
@@ -337,8 +339,7 @@ def is_name(key: object) -> bool:
 
 
 def _a(value: object) -> str:
-    name = type(value).__qualname__
-    return "None" if value is None else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+    return "None" if value is None else an(type(value).__qualname__)
 
 
 def _name(kind: Any) -> str:

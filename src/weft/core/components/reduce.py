@@ -21,6 +21,7 @@ import msgspec
 
 from weft.core.components.folding import Folding
 from weft.core.components.map import elements_of
+from weft.core.compose.flow import Gathering
 from weft.core.functions.function import Function
 from weft.core.functions.initial import Initial
 from weft.typing import Out_co
@@ -43,7 +44,7 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reduce(Folding[Out_co]):
+class Reduce(Folding[Out_co], Gathering[Out_co]):
     """How a batch becomes one value."""
 
     kind: ClassVar[str] = "reduce"

@@ -51,6 +51,13 @@ class Schema(msgspec.Struct, frozen=True):
     """A class, or the name of a builtin one, or ``"union"``, ``"literal"`` or ``"annotated"``."""
     arguments: tuple[Any, ...] = ()
     """Other schemas; of a literal the values; of an annotated type also its limits, by name."""
+    described: dict[str, Any] | None = None
+    """The JSON Schema of a type with classes of the application, for processes that do not have these."""
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The JSON Schema of the type; it accepts everything if that is not known here."""
+        return self.described or ({} if self.missing else json_schema(self.type))
 
     @property
     def type(self) -> Any:
@@ -121,13 +128,32 @@ def schema_of(kind: Any) -> Schema:
         InvalidComponent: it is not a type that a value can be checked against.
     """
     schema = _read(kind)
-    for held in schema.classes():
+    classes = schema.classes()
+    for held in classes:
         offer(held)
     try:
         msgspec.json.Decoder(schema.type, dec_hook=lambda _, value: value)
     except TypeError as error:
         raise InvalidComponent(f"schema={shown(kind)} cannot be checked: {error}") from error
-    return schema
+    return msgspec.structs.replace(schema, described=json_schema(schema.type)) if classes else schema
+
+
+def json_schema(kind: Any) -> dict[str, Any]:
+    """
+    Return the JSON Schema of a type; classes that it cannot describe accept everything there.
+
+    >>> json_schema(list[int])
+    {'type': 'array', 'items': {'type': 'integer'}}
+    """
+    try:
+        return msgspec.json.schema(kind, schema_hook=_described)
+    except TypeError:  # a class that says nothing of what it consists of
+        return {}
+
+
+def _described(kind: Any) -> dict[str, Any]:
+    model = getattr(kind, "model_json_schema", None)  # of pydantic
+    return {} if model is None else model()
 
 
 def _read(kind: Any) -> Schema:

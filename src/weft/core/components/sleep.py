@@ -101,7 +101,7 @@ def _stamp(seconds: float) -> str:
 
 
 def sleep(
-    seconds: float | timedelta | Callable[[Any], float | timedelta] = 0,
+    seconds: float | timedelta | Callable[[Any], float | timedelta] | None = None,
     *,
     minutes: float = 0,
     hours: float = 0,
@@ -122,7 +122,8 @@ def sleep(
         name: what it is called.
 
     Raises:
-        InvalidComponent: something that is not a time, or both a length and *until*.
+        InvalidComponent: no time at all, a length below zero, something that is not a time, or both a length and
+            *until*.
     """
     more = sum(
         checked_seconds(what, given) * unit
@@ -131,8 +132,12 @@ def sleep(
     if callable(seconds):
         length, constant = called_while_waiting("seconds", seconds), more
     else:
-        length, constant = None, checked_seconds("seconds", seconds) + more
+        length, constant = None, (0.0 if seconds is None else checked_seconds("seconds", seconds)) + more
     if until is None:
+        if seconds is None and not more:
+            raise InvalidComponent("sleep() was not told how long: use sleep(5), sleep(days=30) or sleep(until=...)")
+        if constant < 0:
+            raise InvalidComponent(f"sleep() of {constant:g} seconds: use a length of time that is not below zero")
         return Sleep(name, constant, length)
     if constant or length is not None:
         raise InvalidComponent("sleep() takes a length of time or until=, not both")

@@ -16,7 +16,7 @@ from weft.core.compose.flow import ENTRY, INPUT, Flow, Link
 from weft.core.compose.growing_dict import over
 from weft.core.compose.inlet import ROOT, Inlet
 from weft.core.compose.part import Part, part_called
-from weft.errors import DuplicateName, InvalidJoin, MixedRegions
+from weft.errors import DuplicateName, InvalidJoin, MixedRegions, an
 
 _NUMBERED = re.compile(r"(?P<kind>.+)_\d+")
 
@@ -184,7 +184,7 @@ class Assembly:
             self.added[name] = None
             return
         if known.kind != component.kind:
-            raise DuplicateName(name, f"a {known.kind} and a {component.kind}")
+            raise DuplicateName(name, f"{an(known.kind)} and {an(component.kind)}")
         if known.identity != component.identity:
             raise DuplicateName(name, f"two {known.kind}s with different code or constants")
         if not known.is_interchangeable_with(component):

@@ -21,7 +21,7 @@ from weft.core.functions.function import Function
 from weft.core.functions.hooks import NO_HOOKS, Hooks, as_hook
 from weft.core.functions.identity import digest
 from weft.core.functions.offered import offer
-from weft.errors import InvalidComponent, NoRun, UnknownComponent, WrongArity
+from weft.errors import InvalidComponent, NoRun, UnknownComponent, WrongArity, an
 from weft.typing import Out_co
 
 if TYPE_CHECKING:
@@ -128,14 +128,14 @@ class Component(Fragment[Out_co]):
         from weft.core.compose.part import Part
 
         if self.name is None:
-            raise InvalidComponent(f"a part of a {self.kind} without a name was asked for; use .named('other') first")
+            raise InvalidComponent(f"a part of {an(self.kind)} without a name was asked for; use .named('other') first")
         if name not in self.parts():
             raise self.has_no_part(name)
         return Part(f"{self.name}.{name}", self, name)
 
     def has_no_part(self, name: str) -> UnknownComponent:
         """Return the error that says that no part *name* produces values, and why."""
-        where = f"{self.label!r}: a {self.kind} has no parts that produce values"
+        where = f"{self.label!r}: {an(self.kind)} has no parts that produce values"
         if name in self.functions():
             where = f"{self.label!r} that produces values: it is called inside of it"
         elif self.parts():
@@ -183,7 +183,7 @@ class Component(Fragment[Out_co]):
 
     def unreadable(self) -> str | None:
         """Say why no parameter can read its state; None if one can."""
-        return None if self.keeps_state else f"which is a {self.kind} and keeps no state; read latest({self.label!r})"
+        return None if self.keeps_state else f"which is {an(self.kind)} and keeps no state; read latest({self.label!r})"
 
     def describe_state(self, state: Any) -> str:
         """Return what a picture of a run says of its *state*; nothing, unless it is about states."""
@@ -301,7 +301,7 @@ def short(value: object) -> str:
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - a repr of the user's that fails must not prevent the drawing
-        text = f"a {type(value).__name__}"
+        text = an(type(value).__name__)
     return abridged(text)
 
 

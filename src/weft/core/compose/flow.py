@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeV
 
 from weft.core.compose.symbol import tracing
 from weft.errors import InvalidFragment, InvalidJoin, NoRun
-from weft.typing import Out_co, Wait
+from weft.typing import Out, Out_co, Wait
 
 if TYPE_CHECKING:
     from weft.core.compose.component import Component
@@ -65,6 +65,10 @@ class Fragment(Generic[Out_co]):
             raise AttributeError(told, name=name, obj=self)
 
     @overload
+    def __rshift__(self, other: PerElement[T]) -> ElementFlow[T]: ...
+    @overload
+    def __rshift__(self, other: Gathering[T]) -> GatheringFlow[T]: ...
+    @overload
     def __rshift__(self, other: Fragment[T]) -> Flow[T]: ...
     @overload
     def __rshift__(self, other: object) -> Flow: ...
@@ -73,6 +77,38 @@ class Fragment(Generic[Out_co]):
 
     def __rrshift__(self, other: object) -> Flow[Out_co]:
         return connect(as_flow(other), as_flow(self))
+
+
+class PerElement(Fragment[list[Out]], Generic[Out]):
+    """Base of what opens an ``each``: what follows it runs once per element, until something gathers the results."""
+
+    if TYPE_CHECKING:  # what >> does is the same; what a run of it produces is a list
+
+        @overload  # type: ignore[override]
+        def __rshift__(self, other: PerElement[T]) -> ElementFlow[T]: ...
+        @overload
+        def __rshift__(self, other: Gathering[T]) -> Flow[T]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
+        @overload
+        def __rshift__(self, other: NamedGraph[Any]) -> Flow: ...  # type: ignore[overload-overlap]
+        @overload
+        def __rshift__(self, other: Fragment[T]) -> ElementFlow[T]: ...
+        @overload
+        def __rshift__(self, other: object) -> Flow: ...
+        def __rshift__(self, other: object) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+
+
+class Gathering(Fragment[Out_co]):
+    """Base of what makes one value of all that an ``each`` before it has made."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __rshift__(self, other: PerElement[T]) -> ElementFlow[T]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
+        @overload
+        def __rshift__(self, other: Fragment[T]) -> GatheringFlow[T]: ...
+        @overload
+        def __rshift__(self, other: object) -> Flow: ...
+        def __rshift__(self, other: object) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class NamedGraph(Fragment[Out_co]):
@@ -194,6 +230,18 @@ class Flow(Fragment[Out_co]):
             inner = homes if flow.home is None else (*homes, flow.home)
             stack.append((flow, inner, True))
             stack.extend((part, inner, False) for part in reversed(flow.parts))
+
+
+if TYPE_CHECKING:  # type checkers tell these apart by where an ``each`` opens and closes; a graph knows that anyway
+
+    class ElementFlow(PerElement[Out], Flow[list[Out]]):
+        """A flow in which an ``each`` is open: what follows it runs once per element."""
+
+    class GatheringFlow(Gathering[Out_co], Flow[Out_co]):
+        """A flow that gathers what an ``each`` before it makes."""
+
+else:
+    ElementFlow = GatheringFlow = Flow
 
 
 def as_flow(thing: object) -> Flow:

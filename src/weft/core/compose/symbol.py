@@ -17,7 +17,7 @@ import msgspec
 
 from weft.core.functions.annotations import parts_of
 from weft.core.functions.identity import canonical
-from weft.errors import TracingError, UnidentifiableValue
+from weft.errors import TracingError, UnidentifiableValue, an
 
 
 class Tracer(Protocol):
@@ -76,7 +76,7 @@ class Symbol:
         try:
             canonical(key)
         except UnidentifiableValue:
-            raise refusal(self, f"an index that is a {type(key).__name__}", "take it inside a step") from None
+            raise refusal(self, f"an index that is {an(type(key).__name__)}", "take it inside a step") from None
         return origin_of(self).tracer.part(living(self), key)
 
     def __getattr__(self, name: str) -> Any:

@@ -59,6 +59,8 @@ def _refuse(memory: Memory, seq: int, event: Any) -> NoReturn:
     """Raise for an *event* that is out of place at *seq*, whatever it says."""
     if type(event) not in _FOLD:
         why = f"{shown(event)} is not an event that this version of Weft knows"
+    elif isinstance(event, ev.LogTruncated):
+        why = f"the events up to {event.seq} were removed from this log, so it cannot be folded; get() returns the run"
     elif event.seq != seq:
         why = f"expected event {seq}, got {shown(event)}"
     else:
@@ -193,14 +195,17 @@ def _defined(memory: Memory, event: ev.WorkflowDefined) -> None:
     memory.run_id = event.run
     memory.workflow = event.workflow
     memory.plan = event.workflow.compiled
-    memory.lineage.stateful = memory.plan.stateful
+    memory.lineage.follow(memory.plan)
     memory.needs_context = memory.plan.required_context
 
 
 def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved | ev.CodeChanged) -> None:
+    if not isinstance(event, ev.CodeChanged):
+        memory.lineage.check_whole()  # a snapshot from before it is not used, and there is nothing else to restore from
     memory.open_all()
     old, plan = memory.plan, event.workflow.compiled
-    memory.workflow, memory.plan, memory.lineage.stateful = event.workflow, plan, plan.stateful
+    memory.workflow, memory.plan = event.workflow, plan
+    memory.lineage.follow(plan)
     before = memory.needs_context if memory.ready or memory.waiting else ()
     needed = (*before, *plan.required_context)
     memory.needs_context = tuple(dict.fromkeys(needed))
@@ -528,9 +533,11 @@ def _finished(memory: Memory, _: ev.RunFinished) -> None:
 
 
 def _continued(memory: Memory, event: ev.ContinuedAsNew) -> None:
-    if memory.ready or memory.blocked or memory.letters:
-        raise InvalidEvent("a run is continued as a new one when nothing is left to do", memory.log[-STORY:])
+    if memory.ready or memory.letters:
+        raise InvalidEvent("a run is continued as a new one when nothing is in flight", memory.log[-STORY:])
     memory.successor, memory.is_ending = event.run, True
+    # What waited does so in the new run.
+    memory.waiting = memory.newly_waiting = memory.signals = memory.blocked = memory.state_queues = None
 
 
 def _continues(memory: Memory, event: ev.ContinuedFrom) -> None:
@@ -542,9 +549,16 @@ def _continues(memory: Memory, event: ev.ContinuedFrom) -> None:
         memory.signal_keys = dict.fromkeys(event.signal_keys, 0)
 
 
+def _truncated(memory: Memory, event: ev.LogTruncated) -> None:
+    raise InvalidEvent(
+        f"the events up to {event.seq} were removed from this log, so it cannot be folded; get() returns the run",
+        memory.log[-STORY:],
+    )
+
+
 def _carried(memory: Memory, event: ev.StateCarried) -> None:
     node = memory.plan.nodes.get(event.component)
-    if memory.received or node is None:
+    if node is None:
         raise InvalidEvent(f"{shown(event)} is not a state that a run can begin with", memory.log[-STORY:])
     memory.carry(node, event)
 
@@ -617,6 +631,7 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.RunFinished: _finished,
     ev.ContinuedAsNew: _continued,
     ev.ContinuedFrom: _continues,
+    ev.LogTruncated: _truncated,
     ev.StateCarried: _carried,
     ev.RunCancelled: _cancelled,
     ev.RunRetried: _revised,

@@ -190,7 +190,8 @@ def take_effect(memory: Memory, event: Revision) -> None:
         memory.notified, memory.redacted = 0, ()
     elif isinstance(event, ev.RunUpgraded):
         old, plan = memory.plan, event.workflow.compiled
-        memory.workflow, memory.plan, memory.lineage.stateful = event.workflow, plan, plan.stateful
+        memory.workflow, memory.plan = event.workflow, plan
+        memory.lineage.follow(plan)
         memory.needs_context = tuple(dict.fromkeys((*memory.needs_context, *plan.required_context)))
         _forget_states(memory, old, plan)
 

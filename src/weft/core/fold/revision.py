@@ -55,7 +55,11 @@ def consequences(
         edited: by position of an event that a fork edits: the addresses of the facts that have other values then.
         again: the activations that run again whatever they came to.
         components: the nodes whose activations all do, for the inputs that an upgrade moves.
+
+    Raises:
+        HistoryTruncated: the beginning of the log was removed.
     """
+    known.check_whole()
     comparison = _Comparison(log, known, draft, edited or {}, frozenset(again), frozenset(components))
     for event in log:
         comparison.take(event)

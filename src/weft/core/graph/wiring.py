@@ -27,6 +27,7 @@ from weft.errors import (
     MutualWait,
     UnknownReference,
     WrongArity,
+    an,
 )
 
 
@@ -187,19 +188,20 @@ class Wiring:
                 if part and f"{name}.{part}" in self.components and not self._is_part(f"{name}.{part}", name):
                     raise DuplicateName(f"{name}.{part}", f"one of them is a part of {name!r}")
                 for read in function.reads.values():
+                    has: Collection[str] = self.components
                     target = self.components.get(read.target)
                     if target is None:
                         owner = self.components.get(read.target.rpartition(".")[0])
                         hint = f"which is not there; add it first: .add({read.target})"
                         if owner is not None:
-                            hint = f"which is not a part of {owner.label!r} that produces values"
+                            hint, has = f"which is not a part of {owner.label!r} that produces values", owner.parts()
                     elif isinstance(read, StateOf) and (reason := target.unreadable()) is not None:
                         hint = reason
                     elif not target.makes_facts:
-                        hint = f"which is a {target.kind} and makes no values"
+                        hint = f"which is {an(target.kind)} and makes no values"
                     else:
                         continue
-                    raise UnknownReference(name, read.word, read.target, self.components, hint)
+                    raise UnknownReference(name, read.word, read.target, has, hint)
 
     def _check_part(self, name: str, component: Part) -> None:
         owner = self.components.get(component.owner)
@@ -373,7 +375,7 @@ class Wiring:
                 if component.gathers
                 else f"; put a step between that takes them: [{', '.join(inlet.parents)}] >> combine >> {name}"
             )
-            raise InvalidJoin(f"{name!r} is a {component.kind} and takes no join of {', '.join(inlet.parents)}{more}")
+            raise InvalidJoin(f"{name!r} is {an(component.kind)} and takes no join of {', '.join(inlet.parents)}{more}")
         if inlet.wait == "all":
             return sum(widths)
         if set(widths) != {1}:

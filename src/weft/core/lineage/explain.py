@@ -52,15 +52,15 @@ class Cause(msgspec.Struct, frozen=True, eq=False):
 class Explanation:
     """The causal tree of one fact."""
 
-    def __init__(self, fact: Fact) -> None:
-        self.fact = fact
+    def __init__(self, fact: Fact, depth: int | None = None) -> None:
+        self.fact, self.depth = fact, depth
 
     @property
     def root(self) -> Cause:
         """The tree as data."""
         done: dict[Fact, Cause] = {}
-        for fact in self.fact.ancestry():
-            done[fact] = Cause(fact, tuple(done[parent] for parent in fact.parents), fact.reads)
+        for fact in self.fact.ancestry(self.depth):
+            done[fact] = Cause(fact, tuple(done[parent] for parent in fact.parents if parent in done), fact.reads)
         return done[self.fact]
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,16 +75,16 @@ class Explanation:
                     "causes": [parent.address for parent in fact.parents],
                     "reads": [read.address for read in fact.reads],
                 }
-                for fact in self.fact.ancestry()
+                for fact in self.fact.ancestry(self.depth)
             ],
         }
 
     def lines(self) -> Iterator[str]:
         """Yield the tree as text, line by line."""
         told: set[Fact] = set()
-        stack: list[tuple[Fact | str, str, str]] = [(self.fact, "", "")]
+        stack: list[tuple[Fact | str, str, str, int]] = [(self.fact, "", "", 0)]
         while stack:
-            fact, first, rest = stack.pop()
+            fact, first, rest, depth = stack.pop()
             if isinstance(fact, str):
                 yield first + fact
                 continue
@@ -94,13 +94,17 @@ class Explanation:
             if again:
                 continue
             told.add(fact)
+            if depth == self.depth:
+                if parents:
+                    yield f"{rest}└─ ... older causes, more than {depth:,} steps back"
+                continue
             causes: list[Fact | str] = [f"reads {_line(read)}" for read in fact.reads]
             causes += parents[:_WIDE]
             if len(parents) > _WIDE:
                 causes.append(f"... and {len(parents) - _WIDE:,} more")
             for i, cause in reversed(list(enumerate(causes))):
                 last = i == len(causes) - 1
-                stack.append((cause, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  ")))
+                stack.append((cause, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), depth + 1))
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

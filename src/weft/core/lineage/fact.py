@@ -59,9 +59,9 @@ class Fact:
         """The other facts that were read: the previous state, and those read by ``state_of`` or ``latest``."""
         return tuple(self._lineage.fact(address) for address in self._lineage.reads(self.address))
 
-    def ancestry(self) -> list[Fact]:
-        """Return every fact that this one came from, causes first, this one last."""
-        return [self._lineage.fact(address) for address in self._lineage.ancestry(self.address)]
+    def ancestry(self, depth: int | None = None) -> list[Fact]:
+        """Return every fact that this one came from, up to *depth* steps back, causes first, this one last."""
+        return [self._lineage.fact(address) for address in self._lineage.ancestry(self.address, depth)]
 
     @property
     def depth(self) -> int:

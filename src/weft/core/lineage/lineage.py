@@ -8,7 +8,7 @@ the event that took its collection apart and its index.  Hashes are computed whe
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -101,6 +101,7 @@ _MADE: dict[type, tuple[type, ...]] = {int: (*ev.PRODUCTIONS, ev.StateChanged), 
 
 
 NONE: Final[frozenset[int]] = frozenset()
+NONE_NOTED: Final[frozenset[str]] = frozenset()
 _NO_EDITS: Final[Mapping[int, ev.AnyEvent]] = MappingProxyType({})
 
 _LAST = 8
@@ -112,7 +113,7 @@ class Lineage:
 
     __slots__ = (
         *("_hashes", "_index", "_indexed", "_index_begins", "_origins", "_state_changes"),
-        *("absent", "absent_since", "gathered", "log", "ordinals", "read", "stateful", "void"),
+        *("absent", "absent_since", "gathered", "log", "noted", "ordinals", "read", "stateful", "void"),
     )
 
     def __init__(self, log: Sequence[ev.AnyEvent] = ()) -> None:
@@ -129,6 +130,8 @@ class Lineage:
         """The positions of events that no longer count (ADR 32)."""
         self.stateful: frozenset[str] = frozenset()
         """The components that keep state: each of their facts was computed from the one before."""
+        self.noted: frozenset[str] | None = NONE_NOTED
+        """The components that *gathered* or *read* may know of, in any graph that the run has had; None for all."""
         self.ordinals: dict[Address, int] | None = None
         """By fact whose cause may not be in memory: the ordinal of its input."""
         self._index: dict[str, list[Address]] | None = None
@@ -147,6 +150,23 @@ class Lineage:
         return None if paged is None else paged.history
 
     @property
+    def removed(self) -> int:
+        """How many events were removed from the log, the first ones."""
+        paged = self.paged
+        return 0 if paged is None else paged.removed
+
+    def check_whole(self) -> None:
+        """
+        See that all events of the log can be read.
+
+        Raises:
+            HistoryTruncated: the first ones were removed.
+        """
+        history = self.history
+        if history is not None:
+            history.check(1)
+
+    @property
     def paged(self) -> PagedLog | None:
         """The log, if its beginning may not be in memory; what a fork has edited is not in it."""
         log = self.log.log if isinstance(self.log, Edited) else self.log
@@ -162,6 +182,25 @@ class Lineage:
         void = self.void
         return [event for event in self.log if event.seq not in void] if void else self.log
 
+    def follow(self, plan: Any) -> None:
+        """The run follows *plan* from now on."""
+        self.stateful = plan.stateful
+        if self.noted is not None and not plan.noted <= self.noted:
+            self.noted |= plan.noted
+
+    def forget_index(self) -> None:
+        """Forget what was looked up so far: the log is another one, or its beginning is not in memory any more."""
+        self._index = self._state_changes = self._hashes = None
+        self._index_begins = self._indexed = 0
+
+    def since(self, position: int) -> Iterable[ev.AnyEvent]:
+        """Return the events after *position*, those that are not in memory block by block."""
+        paged, edits = self.paged, self.edits
+        if paged is None:
+            return self.log[position:]
+        found = paged.since(position)
+        return (edits.get(event.seq, event) for event in found) if edits else found
+
     def index(self, since: int = 1) -> dict[str, list[Address]]:
         """
         Return the positions of the facts of each component, computed at the first call and extended since.
@@ -172,10 +211,10 @@ class Lineage:
         if self._index is None or since <= self._index_begins:
             paged, self._index = self.paged, {}
             self._state_changes = {}
-            self._index_begins = paged.cold if paged is not None and since > paged.cold else 0
+            self._index_begins = 0 if paged is None else min(since - 1, paged.cold)
             self._indexed = self._index_begins
         void = self.void
-        for event in self.log[self._indexed :]:
+        for event in self.since(self._indexed):
             if void and event.seq in void:
                 continue
             if isinstance(event, ev.PRODUCTIONS):
@@ -197,12 +236,26 @@ class Lineage:
         """Whether :meth:`index` has left events out when it was last called."""
         return self._index_begins > 0
 
+    def last_address(self, name: str) -> Address | None:
+        """Return where the latest fact of *name* stands, if that can be said without the history; else None."""
+        paged = self.paged
+        if paged is None or not paged.cold:
+            return None
+        recent = self.index(paged.cold + 1).get(name)
+        if recent:
+            return recent[-1]
+        seq = paged.latest.get(name)
+        return seq if seq is not None and isinstance(self.log[seq - 1], ev.PRODUCTIONS) else None
+
     def made_last(self, name: str) -> ev.Production | None:
         """Return what *name* made last, if that is among the last events; else ask :meth:`index`."""
-        paged, edits = self.paged, self.edits
-        recent = self.log if paged is None else paged.tail
-        for last in recent[: -_LAST - 1 : -1]:
-            event = edits.get(last.seq, last)
+        log, edits = self.log, _NO_EDITS
+        kind: Any = type(log)
+        if kind is not list:  # its beginning is not in memory, or a fork has edited it
+            paged, edits = self.paged, self.edits
+            log = log if paged is None else paged.tail
+        for last in log[: -_LAST - 1 : -1]:
+            event = edits.get(last.seq, last) if edits else last
             if getattr(event, "component", None) == name and event.seq not in self.void:
                 return event if isinstance(event, ev.PRODUCTIONS) else None
         return None
@@ -212,16 +265,37 @@ class Lineage:
         seq = address if isinstance(address, int) else address[0]
         event = self.log[seq - 1] if seq > 0 else None
         own: Any = ()
+        if not isinstance(event, (*ev.PRODUCTIONS, ev.StateChanged)):
+            return ()
+        read = self._noted("read", event, ())
+        paged = self.paged
+        if paged is not None and paged.cold and not paged.history.is_loaded:
+            before = self._state_before(event)
+            return read if before is None else (before, *read)
         if isinstance(event, ev.StateChanged):
             self.index()
             own = (self._state_changes or {})[event.component, event.key]
-        elif not isinstance(event, ev.PRODUCTIONS):
-            return ()
         elif event.component in self.stateful:
             own = self.index()[event.component]
-        read = self._noted("read", seq, ())
         place = bisect_left(own, seq)
         return (own[place - 1], *read) if place else read
+
+    def _state_before(self, event: Any) -> Address | None:
+        """Return where the state stands that *event* of a stateful component followed, looking backwards for it."""
+        is_change = isinstance(event, ev.StateChanged)
+        if not is_change and event.component not in self.stateful:
+            return None
+        kinds: tuple[type[Any], ...] = (ev.StateChanged,) if is_change else ev.PRODUCTIONS
+        for seq in range(event.seq - 1, 0, -1):
+            found: Any = self.log[seq - 1]
+            if isinstance(found, kinds) and found.component == event.component and seq not in self.void:
+                if not is_change or getattr(found, "key", None) == event.key:
+                    return seq
+            elif not is_change and isinstance(found, ev.StateChanged) and found.component == event.component:
+                emitted = len(found.emitted)
+                if emitted and seq not in self.void:
+                    return (seq, emitted - 1)
+        return None
 
     def without_event(self, value: Any, producer: str, origin: Address) -> Element:
         """Return a new fact that follows from others and is not recorded by itself; its address is negative."""
@@ -294,16 +368,16 @@ class Lineage:
             return (cell.origin,)
         if isinstance(cell, ev.SignalTaken):
             return (*cell.inputs, cell.signal)
-        made_of = self._noted("gathered", cell.seq, None)
+        made_of = self._noted("gathered", cell, None)
         return tuple(fact.address for fact in made_of) if made_of else cell.inputs
 
-    def _noted(self, table: str, seq: int, default: Any) -> Any:
-        """Return what the fold has noted in *table* for the event *seq*, also if that is not in memory."""
-        noted = getattr(self, table)
+    def _noted(self, table: str, event: Any, default: Any) -> Any:
+        """Return what the fold has noted in *table* for *event*, also if that is not in memory."""
+        noted, seq = getattr(self, table), event.seq
         if noted is not None and seq in noted:
             return noted[seq]
         history = self.history
-        if history is not None and seq <= history.count:
+        if history is not None and seq <= history.count and (self.noted is None or event.component in self.noted):
             before: dict[int, Any] = getattr(history.memory().lineage, table) or {}
             return before.get(seq, default)
         return default
@@ -316,6 +390,22 @@ class Lineage:
             if isinstance(cell, ev.InputReceived):
                 return cell.ordinal
             address = self.parents(address)[0]
+        return known[address]
+
+    def known_ordinal(self, address: Address) -> int | None:
+        """Return the ordinal of the input that a fact came from, if that is known without the history."""
+        known, paged = self.ordinals or {}, self.paged
+        while address not in known:
+            seq = address if isinstance(address, int) else address[0]
+            if seq < 0 or (paged is not None and seq <= paged.cold and seq not in paged.known):
+                return None
+            event = self.log[seq - 1]
+            if isinstance(event, ev.InputReceived):
+                return event.ordinal
+            parents = getattr(event, "inputs", ())
+            if not parents:
+                return None
+            address = parents[0]
         return known[address]
 
     def elements(self, address: Address, maps: Sequence[str | None]) -> list[tuple[int, int]]:
@@ -337,21 +427,26 @@ class Lineage:
                 return event.seq
         return None
 
-    def ancestry(self, address: Address) -> list[Address]:
+    def ancestry(self, address: Address, depth: int | None = None) -> list[Address]:
         """
         Return all that the fact at *address* came from, in the order of the log, itself last.
 
         A signal stands before the wait that took it: it may have come before the input.
+
+        Args:
+            depth: how many steps to go back at most.
         """
-        done: dict[Address, None] = {}
-        stack: list[tuple[Address, bool]] = [(address, False)]
-        while stack:
-            at, after = stack.pop()
-            if after:
-                done[at] = None
-            elif at not in done:
-                stack.append((at, True))
-                stack.extend((parent, False) for parent in self.parents(at) if parent not in done)
+        done: dict[Address, None] = {address: None}
+        ring, left = [address], depth
+        while ring and left != 0:  # ring by ring, each from its end: then the history is read block by block
+            ring = [
+                parent
+                for parent in dict.fromkeys(parent for at in ring for parent in self.parents(at))
+                if parent not in done
+            ]
+            ring.sort(key=self._position, reverse=True)
+            done.update(dict.fromkeys(ring))
+            left = None if left is None else left - 1
         takers = {taken.signal: taken.seq for taken in map(self._event_at, done) if isinstance(taken, ev.SignalTaken)}
         if not takers:
             return sorted(done, key=self._position)

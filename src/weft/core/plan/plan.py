@@ -26,7 +26,7 @@ from weft.core.plan.arrival_order import ArrivalOrder, SingleFact, any_inlet, fa
 from weft.core.plan.draft import AnyDraft, CollectDraft, EmitDraft, EntryDraft, ExitDraft, JoinDraft, WaitingDraft
 from weft.core.plan.expansion import PlanExpansion
 from weft.core.plan.function_draft import FunctionDraft, ReadingDraft
-from weft.core.plan.node import EntryNode, FunctionNode, Kind, Node
+from weft.core.plan.node import CollectNode, EntryNode, FunctionNode, Kind, Node
 from weft.errors import DuplicateName
 
 D = TypeVar("D", bound=AnyDraft)
@@ -41,6 +41,7 @@ class Plan:
         "has_async",
         "has_waits",
         "nodes",
+        "noted",
         "openings",
         "released",
         "required_context",
@@ -67,6 +68,11 @@ class Plan:
             self.released[region] = () if frozen.plain_targets else entry.tracked_dependents
         functions = [node for node in self.nodes.values() if isinstance(node, FunctionNode)]
         self.stateful = frozenset(node.name for node in functions if node.stateful)
+        collects = [node for node in self.nodes.values() if isinstance(node, CollectNode)]
+        self.noted = frozenset(
+            (*(node.name for node in functions if node.readings), *(node.reduce.name for node in collects))
+        )
+        """The components of whose facts the fold notes what they were made of: those that read others, or gather."""
         self.signals = _signals(functions)
         """By signal: what its components say of their waits for it."""
         self.has_waits = any(node.wait is not None for node in functions)

@@ -72,6 +72,10 @@ class Controls(Queries):
         now = self.workflow.policies if rules is None else rules
         return cast("list[Any]", local().preview(self, local().combine(now, policies, mode)))
 
+    def explain_policy(self, which: object) -> Any:
+        """Return which rule holds for *which* in this run now, and what it says; as data, and as text by ``str``."""
+        return local().choose(self.workflow, which, self.memory.rules)
+
     @property
     def policies(self) -> PoliciesInForce | None:
         """The policies in force for this run; None if neither the run nor its workflow has any."""

@@ -13,12 +13,14 @@ A run as it was at one moment: it can be read, and refuses to be changed.
 
 Freezing does not copy the history.  The log and the lists of facts only grow, so the frozen run reads the first part of
 the same lists.  Open state (activations, scopes, joins, batches) changes in place, so it is not shared: it is folded
-again from the log when it is first needed, to prepare or to draw the run.
+again from the log when it is first needed, to prepare or to draw the run.  A log that was truncated cannot be folded:
+of such a run the tables of what is open are copied, which costs as much as is open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar, cast
 
@@ -55,6 +57,7 @@ class FrozenMemory(Memory):
         # These are looked up by position alone, and what is added later has later positions.
         lineage.gathered, lineage.read, lineage.absent = known.gathered, known.read, known.absent
         lineage.stateful, lineage.ordinals, lineage.void = known.stateful, known.ordinals, known.void
+        lineage.noted = known.noted
         self.workflow, self.plan, self.run_id = live.workflow, live.plan, live.run_id
         self.needs_context, self.has_deadlines, self.adding = live.needs_context, live.has_deadlines, ()
         self.received, self.rules, self.notified = live.received, live.rules, live.notified
@@ -76,6 +79,9 @@ class FrozenMemory(Memory):
         self.page = self.unopened = None  # what is folded again is there as a whole
         self._is_runnable, self._dead_letters = live.is_runnable, live.dead_letters
         self._status: Status = status or live.status
+        if paged is not None and paged.removed:  # its log cannot be folded again
+            for name in _FOLDED:
+                setattr(self, name, copy(getattr(live, name)))
 
     def __getattr__(self, name: str) -> Any:
         if name not in _FOLDED:
@@ -127,10 +133,20 @@ def _moved(lineage: Lineage, item: Any) -> Any:
     return item.of(lineage) if isinstance(item, FactRef) else item
 
 
+_SLOTS: Final = frozenset({"is_driven", "known_policies", "memory"})
+"""Attributes that a run keeps for its own use."""
+
+
 class Frozen(Run):
     """A run as it was; what would change it is refused."""
 
     __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_") or name in _SLOTS or (name == "context" and not hasattr(self, name)):
+            super().__setattr__(name, value)
+        else:
+            raise RunFrozen(self.id, name, OF_AN_ATTRIBUTE.get(name, _SEND), is_attribute=True)
 
 
 _SEND: Final = "to give the run an input, call runner.send({id}, value)"
@@ -162,6 +178,15 @@ OF_THE_RUNNER: Final[dict[str, str]] = {
     "stop": "call runner.stop({id})",
 }
 """Methods that a run does not have, and that a caller may expect of a run from a runner."""
+
+
+OF_AN_ATTRIBUTE: Final[dict[str, str]] = {
+    "context": "call runner.resume({id}, context=...)",
+    "policies": INSTEAD["set_policies"],
+    "status": "call runner.finish({id}) or runner.cancel({id})",
+    "workflow": f"{INSTEAD['upgrade']}, runner.add or runner.remove",
+}
+"""By attribute that a caller may want to set: what to do instead."""
 
 
 def _refusal(name: str, instead: str) -> Callable[..., NoReturn]:

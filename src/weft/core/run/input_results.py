@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core.events import FannedOut, InputReceived, RunnableFailed
 from weft.core.functions.references import MISSING
 from weft.core.graph.outputs import Output, fill
+from weft.errors import HistoryTruncated
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -24,9 +25,12 @@ def event_of(memory: Memory, ordinal: int) -> InputReceived:
     """Return the event of the input with this number, which the run has had."""
     if ordinal == memory.received == 1 and isinstance(first := memory.log[1], InputReceived):
         return first
-    return next(
-        event for event in reversed(memory.log) if isinstance(event, InputReceived) and event.ordinal == ordinal
-    )
+    found = (event for event in reversed(memory.log) if isinstance(event, InputReceived) and event.ordinal == ordinal)
+    event = next(found, None)
+    if event is None:  # which the run has had
+        history = memory.lineage.history
+        raise HistoryTruncated(memory.run_id, 1 if history is None else history.removed + 1)
+    return event
 
 
 def results_of(run: Queries, ordinal: int) -> dict[str, Any]:
@@ -69,10 +73,18 @@ def failures_of(run: Queries, ordinal: int) -> list[RunnableFailed]:
 def _result(run: Queries, name: str, ordinal: int) -> Any:
     """Return what the leaf *name* has made of the input *ordinal*: a list inside an ``each``; MISSING if nothing."""
     memory, wiring = run.memory, run.memory.workflow.wiring
-    facts = memory.lineage.index().get(name, [])
-    begin = bisect_left(facts, event_of(memory, ordinal).seq, key=_position)
-    mine = [(number, at) for number, at in enumerate(facts[begin:], begin) if run.memory.lineage.ordinal(at) == ordinal]
     places = (memory.keyed or {}).get(name)
+    begin, facts = 0, list[Address]()
+    if places is None:  # then where its facts of earlier inputs stand has no effect
+        if wiring.regions[name] is None and (last := _latest_of(memory, name, ordinal)) is not None:
+            return memory.lineage.cell(last).value
+        since = event_of(memory, ordinal).seq
+        facts = memory.lineage.index(since).get(name, [])
+        begin = bisect_left(facts, since, key=_position)
+    else:
+        facts = memory.lineage.index().get(name, [])
+        begin = bisect_left(facts, event_of(memory, ordinal).seq, key=_position)
+    mine = [(number, at) for number, at in enumerate(facts[begin:], begin) if run.memory.lineage.ordinal(at) == ordinal]
     if places is not None and len(places) == len(facts):  # else the graph has changed since: the log is the order
         mine.sort(key=lambda fact: places[fact[0]])
     elif maps := wiring.enclosing(wiring.regions[name])[:-1]:
@@ -81,6 +93,15 @@ def _result(run: Queries, name: str, ordinal: int) -> Any:
     if wiring.regions[name] is not None and wiring.enclosing(wiring.regions[name])[:-1]:
         return values if values or _has_batch(run, name, ordinal) else MISSING
     return values[-1] if values else MISSING
+
+
+def _latest_of(memory: Memory, name: str, ordinal: int) -> int | None:
+    """Return where the latest fact of the leaf *name* stands, if it is known to be of the input *ordinal*."""
+    paged = memory.lineage.paged
+    if paged is None or not paged.cold:
+        return None
+    last = memory.lineage.last_address(name)
+    return last if isinstance(last, int) and paged.ordinals.get(last) == ordinal else None
 
 
 def _has_batch(run: Queries, name: str, ordinal: int) -> bool:

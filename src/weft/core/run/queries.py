@@ -41,6 +41,7 @@ from weft.errors import (
     SignalTimeout,
     StepFailed,
     UnknownComponent,
+    an,
     shown,
 )
 from weft.typing import Address
@@ -57,12 +58,22 @@ class Queries(Drawable):
     memory: Memory
 
     def _facts(self, which: object) -> tuple[str, list[Address]]:
-        """Return the name of *which* component, and where its facts stand."""
+        """Return the name of *which* component, and where its facts stand; of a truncated log, those that are left."""
         found = self.memory.lineage.index()
         if isinstance(which, str) and which in found:
             return which, found[which]
         name = self._name_of(which)
         return name, found.get(name, [])
+
+    def _last(self, which: object) -> tuple[str, Address | None]:
+        """Return the name of *which* component, and where its latest fact stands; None if it has made none."""
+        if self.memory.lineage.paged is not None:
+            name = self._name_of(which)
+            recent = self.memory.lineage.last_address(name)
+            if recent is not None:
+                return name, recent
+        name, facts = self._facts(which)
+        return name, facts[-1] if facts else None
 
     def _name_of(self, which: object) -> str:
         """Return the name of *which*: a component, its name, or that of a part of it."""
@@ -82,6 +93,7 @@ class Queries(Drawable):
         """Return the facts that were produced, in order: all of them, or those of *which* component."""
         if which is None:
             return [fact for fact in self.facts() if not fact.is_input]
+        self.memory.lineage.check_whole()
         return [self.memory.lineage.fact(address) for address in self._facts(which)[1]]
 
     def facts(self, which: object = None) -> list[Fact]:
@@ -89,6 +101,7 @@ class Queries(Drawable):
         if which is not None:
             return self.productions(which)
         lineage = self.memory.lineage
+        lineage.check_whole()
         found: list[Fact] = []
         for event in lineage.standing():
             if isinstance(event, (InputReceived, *PRODUCTIONS)):
@@ -109,10 +122,21 @@ class Queries(Drawable):
             NothingProduced: there is none.
             UnknownComponent: nothing has this name.
         """
-        name, facts = self._facts(which)
-        if not facts:
+        name, last = self._last(which)
+        if last is None:
+            self._check_nothing(name)
             raise self.nothing_produced(name)
-        return self.memory.lineage.fact(facts[-1])
+        return self.memory.lineage.fact(last)
+
+    def _check_nothing(self, name: str) -> None:
+        """
+        See that *name* has made nothing, since nothing that it has made is in the log.
+
+        Raises:
+            HistoryTruncated: it may have made something that was removed; of a leaf the latest fact never is.
+        """
+        if name not in self.memory.workflow.leaves:
+            self.memory.lineage.check_whole()
 
     def value(self, which: object, default: Any = MISSING) -> Any:
         """
@@ -122,9 +146,10 @@ class Queries(Drawable):
             NothingProduced: there is none, and no default.
             UnknownComponent: nothing has this name.
         """
-        name, facts = self._facts(which)
-        if facts:
-            return self.memory.lineage.fact(facts[-1]).value
+        name, last = self._last(which)
+        if last is not None:
+            return self.memory.lineage.fact(last).value
+        self._check_nothing(name)
         if default is MISSING:
             raise self.nothing_produced(name, advice="; pass default= to get a value anyway")
         return default
@@ -176,6 +201,7 @@ class Queries(Drawable):
     def _all_results(self, name: str, *, facts: bool) -> list[Any]:
         """Return everything that *name* has made, by input, by element, and in the order written."""
         memory, wiring = self.memory, self.memory.workflow.wiring
+        memory.lineage.check_whole()
         made = memory.lineage.index().get(name, [])
         places = (memory.keyed or {}).get(name)
         maps = wiring.enclosing(self._region(name))[:-1]
@@ -194,18 +220,23 @@ class Queries(Drawable):
         region, places = self._region(name), None if memory.keyed is None else memory.keyed.get(name)
         if region is None and places is None and not facts and (last := memory.lineage.made_last(name)) is not None:
             return last.value
+        if region is None and places is None and (recent := memory.lineage.last_address(name)) is not None:
+            return self._taken((recent,), facts=facts)[0]
         made = memory.lineage.index().get(name, [])
         if places is not None and len(places) != len(made):  # the graph has changed since: the log is the order
             places = None
         maps = wiring.enclosing(region)[:-1]
         if maps:
             batch = self.memory.lineage.last_batch(str(maps[-1]))
+            if batch is None or batch <= memory.lineage.removed:  # some of its elements may have been removed
+                memory.lineage.check_whole()
             if batch is None:
                 return MISSING
             if places is not None:
                 return self._taken(_of_input(made, places, self.memory.lineage.ordinal(batch)), facts=facts)
             return self._taken(self._of_batch(made, maps, batch), facts=facts)
         if not made:
+            self._check_nothing(name)
             return MISSING
         [latest] = self._taken((made if places is None else _of_input(made, places, places[-1][0]))[-1:], facts=facts)
         return latest
@@ -277,14 +308,26 @@ class Queries(Drawable):
             raise DefinitionError(f"{name!r} keeps no state; ask for value({name!r})")
         return name, node, node.state
 
-    def lineage(self, fact: Fact) -> list[Fact]:
-        """Return everything that *fact* came from, the input first, *fact* last."""
-        check_fact("lineage", fact)
-        return fact.ancestry()
+    def lineage(self, fact: Fact, depth: int | None = None) -> list[Fact]:
+        """
+        Return everything that *fact* came from, the input first, *fact* last.
 
-    def explain(self, which: object) -> Explanation:
-        """Return the causal tree of *which*, a fact or the latest of a component: as data, and as text by ``str``."""
-        return Explanation(which if isinstance(which, Fact) else self.fact(which))
+        Args:
+            depth: how many steps to go back at most; the older causes of a long history are left out then.
+        """
+        check_fact("lineage", fact)
+        check_depth(depth)
+        return fact.ancestry(depth)
+
+    def explain(self, which: object, depth: int | None = None) -> Explanation:
+        """
+        Return the causal tree of *which*, a fact or the latest of a component: as data, and as text by ``str``.
+
+        Args:
+            depth: how many steps to go back at most; the text says where older causes were left out.
+        """
+        check_depth(depth)
+        return Explanation(which if isinstance(which, Fact) else self.fact(which), depth)
 
     def hash_of(self, fact: Fact) -> str:
         """Return the content hash of *fact*: value and ancestry, the same in every process."""
@@ -371,7 +414,7 @@ class Queries(Drawable):
         memory = self.memory
         component = memory.workflow.components.get(name)
         if not self._makes_values(name):
-            return f"a {'condition' if component is None else component.kind} makes no values"
+            return f"{an('condition' if component is None else component.kind)} makes no values"
         ready = (each for each in memory.open_all().values() if each.key[0] == name)
         if any(ordinal is None or each.scope.root.index == ordinal for each in ready):
             return "it is ready and has not run yet"
@@ -429,6 +472,12 @@ class Queries(Drawable):
             if fact.producer in leaves
             and (fact.address if isinstance(fact.address, int) else fact.address[0]) in reached
         ]
+
+
+def check_depth(depth: object) -> None:
+    """Raise InvalidArgument unless *depth* is a number of steps, or None."""
+    if depth is not None and (type(depth) is not int or depth < 0):
+        raise InvalidArgument(f"depth={shown(depth)}: use a number of steps, 0 or more, or None for all of them")
 
 
 def check_fact(method: str, fact: object) -> None:

@@ -171,10 +171,12 @@ class Revisions(Controls):
         Raises:
             InvalidArgument: *at* is not something that has happened in this run, or cannot have such a value.
             UnknownComponent: no component is called so.
+            HistoryTruncated: the beginning of the log was removed.
         """
         from weft.core.run.run import Run
 
         check_text_or_none("by", by)
+        self.memory.lineage.check_whole()
         log, known, edits, again = self._forked(at, value)
         cancelled = tuple((event.seq, event.seq) for event in log if isinstance(event, ev.RunCancelled))
         values = tuple(edit.value for edit in edits.values())

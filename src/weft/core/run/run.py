@@ -141,14 +141,19 @@ class Run(Phases, Generic[Out_co]):
 
         That is for a run from an ``AsyncRunner``, which cannot wait for the store when a value is asked for.
         """
-        history = self.memory.lineage.history
-        if history is not None:
-            await history.load()
+        while (history := self.memory.lineage.history) is not None and not history.is_loaded:
+            await history.load()  # the run may be evicted meanwhile, and have another history
         return self
 
     def log(self) -> list[ev.AnyEvent]:
-        """Return everything that has happened, in order."""
-        return list(self.memory.log)
+        """
+        Return everything that has happened, in order.
+
+        If the log was truncated, the first event is ``LogTruncated``, whose number is that of the last event that was
+        removed.
+        """
+        log: Any = self.memory.log
+        return log.log() if isinstance(log, PagedLog) else list(log)
 
     def frozen_copy(self, status: Status | None = None) -> Run[Out_co]:
         """

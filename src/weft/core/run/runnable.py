@@ -27,7 +27,7 @@ from weft.core.functions.outlet import Outlet, StreamWriter
 from weft.core.lineage.lineage import Lineage
 from weft.core.plan.node import Arguments, FunctionNode
 from weft.core.run.child import Family
-from weft.errors import CannotSpread, MissingContext
+from weft.errors import CannotSpread, MissingContext, an
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -238,6 +238,6 @@ def _spread(component: str, parameters: int, value: Any) -> tuple[Any, ...]:
     if values is None or parameters not in (-1, len(values)):
         raise CannotSpread(
             f"{component!r} spreads its input over {'any' if parameters < 0 else parameters} parameters, "
-            f"and got a {type(given).__name__}: {given!r:.60}"
+            f"and got {an(type(given).__name__)}: {given!r:.60}"
         )
     return values

@@ -18,7 +18,7 @@ from weft.core.components.step import Step
 from weft.core.compose.component import Component
 from weft.core.compose.symbol import Symbol, contains_symbol, living, origin_of, user_line
 from weft.core.functions.function import Function
-from weft.errors import TracingError, WrongArity
+from weft.errors import TracingError, WrongArity, an
 
 Values = list[Any]
 """Symbols, in the order of the parameters; or one join."""
@@ -41,7 +41,7 @@ def check_arguments(label: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
             living(argument)
         elif (hidden := contains_symbol(argument)) is not None:
             raise TracingError(
-                f"{label} gets a {type(argument).__name__} with the value of {origin_of(hidden).label} inside, at "
+                f"{label} gets {an(type(argument).__name__)} with the value of {origin_of(hidden).label} inside, at "
                 f"{user_line()}; make the collection in a step (gather = step(lambda *values: list(values))) and "
                 "hand over what it returns"
             )
