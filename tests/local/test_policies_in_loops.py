@@ -447,3 +447,56 @@ def test_attempts_count_on_after_a_restore(how: str, mode: Any) -> None:
     attempts = [event.attempt for event in run.log() if isinstance(event, ev.RunnableDispatched)]
     assert attempts == ([2, 3] if mode == "durable" else [2])
     assert run.log()[-1].attempt == 3
+
+
+class Died(Exception):
+    """The end of a process, as far as a run in memory can tell."""
+
+
+class UntilTheWait(VirtualClock):
+    """A clock of a process that dies while something waits."""
+
+    def sleep(self, seconds: float) -> None:
+        raise Died
+
+    async def asleep(self, seconds: float) -> None:
+        raise Died
+
+
+def driven(run: Run, how: str) -> Run:
+    """Drive *run* in one of the three loops."""
+    if how == "serially":
+        run.react_until_satisfied()
+    elif how == "in_parallel":
+        run.react_until_satisfied(parallel=2)
+    else:
+        asyncio.run(adrive(run))
+    return run
+
+
+@pytest.mark.parametrize("how", ["serially", "in_parallel", "in_a_loop"])
+@pytest.mark.parametrize("mode", ["durable", "sync", "async"])
+@pytest.mark.parametrize("timeout", [None, 30.0])
+def test_attempts_that_have_failed_count_after_a_restore(how: str, mode: Any, timeout: float | None) -> None:
+    """The log is of a process that died while the step waited for its second attempt."""
+
+    @step
+    def fetch(x: int) -> Any:
+        raise ConnectionError(f"attempt {weft.current().attempt}")
+
+    policy = Policy(max_retries=2, backoff="linear", base_delay=5.0, execution_mode=mode, timeout=timeout)
+    workflow = Workflow("w", fetch, step(lambda x: x, name="beside")).with_policies([("fetch", policy)])
+    before = workflow.plan(1).under(clock=UntilTheWait(start=100.0))
+    with pytest.raises(Died):
+        driven(before, how)
+
+    clock = VirtualClock(start=103.0)
+    run = driven(Run.from_log(before.log()).under(clock=clock), how)
+
+    assert [(event.attempt, event.retry_at) for event in run.log() if isinstance(event, ev.AttemptFailed)] == [
+        (1, 105.0),
+        (2, 115.0),
+    ]
+    assert run.failures["fetch"].attempts == 3
+    assert clock.slept == [2.0, 10.0]
+    assert Run.from_log(run.log()) == run

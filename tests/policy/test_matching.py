@@ -185,6 +185,24 @@ def test_a_workflow_and_what_has_no_name_yet_are_refused_as_matchers() -> None:
         as_rules([(Workflow("inner", step(lambda x: x, name="f")), Policy())])
     with pytest.raises(InvalidPolicy, match="has no name yet"):
         as_rules([(step(lambda x: x), Policy())])
+    with pytest.raises(InvalidPolicy, match="several components: write one rule for each"):
+        as_rules([(fetch >> step(lambda x: x, name="f"), Policy())])
+
+
+@pytest.mark.parametrize(
+    ("matcher", "written"),
+    [
+        (kind(Step, Rule), "kind(Step, Rule)"),
+        (Step, "kind(Step)"),
+        (tag("net"), "tag('net')"),
+        (matching("^a"), "matching('^a')"),
+        (DEFAULT, "DEFAULT"),
+    ],
+)
+def test_a_matcher_is_shown_as_it_is_written(matcher: Any, written: str) -> None:
+    [(shown, _)] = as_rules([(matcher, Policy())])
+
+    assert repr(shown) == written
 
 
 def test_a_workflow_can_be_made_with_its_rules() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import pickle
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -115,6 +117,12 @@ def test_merging_sets_every_field_back_to_its_default(name: str) -> None:
     assert back.given == tuple(field for field in Policy.__struct_fields__ if field in (*other, name))
 
 
+@pytest.mark.parametrize("other", [{"max_retries": 0}, None, 5])
+def test_a_policy_is_merged_with_a_policy(other: Any) -> None:
+    with pytest.raises(InvalidPolicy, match=r"merge\(\) takes a policy, got .*; use Policy\(...\)"):
+        Policy().merge(other)
+
+
 def test_a_merged_policy_has_what_the_other_one_sets_and_keeps_the_rest() -> None:
     patient = Policy(max_retries=3, backoff="linear", timeout=5.0)
 
@@ -136,3 +144,32 @@ def test_policies_that_say_the_same_are_equal_whether_a_default_was_written_or_n
     assert Policy(max_retries=0) == Policy()
     assert hash(Policy(max_retries=0)) == hash(Policy())
     assert copy.copy(Policy(timeout=1.0)).merge(Policy(max_retries=1)) == Policy(timeout=1.0, max_retries=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Policy(max_retry=3), r"^Policy\(max_retry=...\): .*did you mean max_retries=\? .*, timeout, "),
+        (lambda: Policy.llm(max_retry=3), "did you mean max_retries"),
+        (lambda: step(time_out=3), r"^step\(time_out=...\): .*did you mean timeout=\?"),
+        (lambda: Policy(zzz=3), r"there is no such field; a policy has max_retries, "),
+        (lambda: cast("Any", Policy)(3), r"^Policy\(3\): its fields are given by name"),
+    ],
+)
+def test_a_field_that_a_policy_does_not_have_is_refused_with_the_one_that_may_be_meant(
+    make: Callable[[], object], said: str
+) -> None:
+    with pytest.raises(InvalidPolicy, match=said):
+        make()
+
+
+def _pickled(policy: Policy) -> Policy:
+    return cast("Policy", pickle.loads(pickle.dumps(policy)))  # noqa: S301 - its own
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, _pickled])
+def test_a_copy_of_a_policy_sets_what_the_original_sets(copied: Callable[[Policy], Policy]) -> None:
+    policy = copied(Policy(timeout=5.0, priority=0))
+
+    assert policy.given == ("timeout", "priority")
+    assert Policy(max_retries=3, priority=2).merge(policy) == Policy(max_retries=3, timeout=5.0)

@@ -20,13 +20,14 @@ from types import CoroutineType
 from typing import Any, cast
 
 from weft.calling import aexecute, execute, run_blocking
+from weft.core.events import AttemptFailed
 from weft.core.fold.scope import Activation
 from weft.core.plan.node import Kind
 from weft.core.run.external import failure_outside
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.errors import AlreadyRunning
-from weft.local.policies import current_policy, dispatch, policies_of, policy_of
+from weft.local.policies import current_policy, dispatch, note_failed, policies_of, policy_of
 from weft.local.policy_driver import PolicyDriver
 from weft.local.timers import Timers
 from weft.policy.policy import Policy
@@ -228,6 +229,7 @@ class _Loop:
                 context = contextvars.copy_context()
                 call = execute
                 if policy is not None:
+                    told["note"] = self._note_in(asyncio.get_running_loop())
                     call = partial(driver.execute, policy=policy, stop=self.stop, **told)
                 self._watch(asyncio.wrap_future(pool.submit(context.run, call, runnable)))
             elif self._perform_here(activation, runnable, policy, driver, told):
@@ -276,10 +278,20 @@ class _Loop:
         told: dict[str, Any] = {
             "current": current_policy(policies, activation),
             "begun": policies.begun(activation.key),
+            "note": self._note,
         }
         if self.run.memory.external is not None:
             told["failed"] = failure_outside(self.run.memory, activation.key)
         return policy, PolicyDriver(clock=policies.clock), told
+
+    def _note(self, failed: AttemptFailed) -> None:
+        """Record an attempt that has *failed*; one on a thread that outlives this loop counts for nothing."""
+        if not self.stop.is_set():
+            note_failed(self.run, failed)
+
+    def _note_in(self, loop: asyncio.AbstractEventLoop) -> Callable[[AttemptFailed], object]:
+        """Return a function for threads, which lets *loop* record an attempt that has failed."""
+        return lambda failed: loop.call_soon_threadsafe(self._note, failed)
 
     def _watch(self, future: asyncio.Future[Outcome]) -> None:
         self.in_flight.add(future)

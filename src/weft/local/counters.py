@@ -23,7 +23,7 @@ class LocalCounters:
         self._wakers: dict[CounterKey, dict[int, Callable[[], None]]] = {}
         self._number = 0
 
-    def update(self, key: CounterKey, change: Callable[[Any], tuple[Any, R]]) -> R:
+    def update(self, key: CounterKey, change: Callable[[Any], tuple[Any, R]], limit: Any = None) -> R:  # noqa: ARG002
         """Apply *change* to the state at *key* under the lock; wake the callers that wait for it."""
         with self._lock:
             before = self._states.get(key)

@@ -11,6 +11,8 @@ from typing import Any, cast
 import msgspec
 
 from weft.core.compose.component import Component
+from weft.core.events import AttemptFailed
+from weft.core.fold.fold import record
 from weft.core.fold.scope import Activation
 from weft.core.plan.node import FunctionNode
 from weft.core.run.external import failure_outside, issue_token, token_of
@@ -90,13 +92,30 @@ def dispatch(run: Run, runnable: Runnable, policy: Policy, begun: Begun | None) 
         runnable.token = token_of(run.memory, runnable.key)
 
 
+def note_failed(run: Run, failed: AttemptFailed) -> None:
+    """
+    Record that an attempt has *failed* and that another one follows, unless it was removed from *run* meanwhile.
+
+    Not of an external step: its token stays in force for the next attempt, and the events about it are what counts.
+    """
+    memory, key = run.memory, (failed.component, failed.inputs)
+    is_external = memory.external is not None and memory.external.get(key) is not None
+    if memory.at(key) is not None and not is_external:
+        record(memory, msgspec.structs.replace(failed, seq=len(memory.log) + 1))
+
+
 def current_policy(policies: RunPolicies, activation: Activation) -> Callable[[], Policy]:
     """Return a function that returns the policy of *activation* at the time of the call."""
     return lambda: policies.of(activation)[0] or _NO_POLICY
 
 
-def choose(workflow: Workflow, which: object) -> Choice:
-    """Return which of the rules of *workflow* wins for *which*: a component, its name, or the name of a part."""
+def choose(workflow: Workflow, which: object, rules: tuple[PolicyRule, ...] | None = None) -> Choice:
+    """
+    Return which of *rules* wins for *which*: a component of *workflow*, its name, or the name of a part.
+
+    Args:
+        rules: those of the workflow if not given.
+    """
     component: Any = which
     name = component.label if isinstance(which, Component) else str(which)
     if not isinstance(which, Component):
@@ -108,7 +127,7 @@ def choose(workflow: Workflow, which: object) -> Choice:
             else workflow.name_of(name)
         )
         component = workflow.components[owner]
-    return winner(workflow.policies, Target(name, component))
+    return winner(workflow.policies if rules is None else rules, Target(name, component))
 
 
 class Effect(msgspec.Struct, frozen=True):

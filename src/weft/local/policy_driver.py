@@ -18,6 +18,7 @@ from typing import Any, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from weft.calling import aexecute, execute, run_blocking
+from weft.core.events import AttemptFailed
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import StepTimeout
 from weft.local.clock import SystemClock
@@ -74,6 +75,7 @@ class PolicyDriver:
         failed: BaseException | None = None,
         current: Callable[[], Policy] | None = None,
         begun: Begun | None = None,
+        note: Callable[[AttemptFailed], object] | None = None,
         stop: threading.Event | None = None,
     ) -> Outcome:
         """
@@ -83,6 +85,7 @@ class PolicyDriver:
             failed: the exception of a first attempt, if one was made already.
             current: returns the present policy, called at every decision.
             begun: its progress before, of which the attempts count on.
+            note: called with every attempt that has failed and that another one follows.
             stop: set to give up: waits end, and no further attempt is made.
 
         Raises:
@@ -90,13 +93,15 @@ class PolicyDriver:
             CancelledError: *stop* was set.
         """
         if runnable.node.is_async:
-            return run_blocking(self.aexecute(runnable, policy, failed=failed, current=current, begun=begun))
+            return run_blocking(self.aexecute(runnable, policy, failed=failed, current=current, begun=begun, note=note))
         given = self._conditions(runnable, policy, current)
         instructions = conduct(runnable, policy, given, failed, begun=begun or FRESH)
         reply: Reply = None
         try:
             while True:
-                reply = self._do(instructions.send(reply), stop)
+                instruction = instructions.send(reply)
+                _tell(note, instruction)
+                reply = self._do(instruction, stop)
                 if stop is not None and stop.is_set():
                     raise CancelledError(f"{runnable.component!r} was stopped")
         except StopIteration as end:
@@ -112,6 +117,7 @@ class PolicyDriver:
         failed: BaseException | None = None,
         current: Callable[[], Policy] | None = None,
         begun: Begun | None = None,
+        note: Callable[[AttemptFailed], object] | None = None,
     ) -> Outcome:
         """Drive *runnable* to its outcome in the running event loop; cancelling it cancels a running coroutine."""
         given = self._conditions(runnable, policy, current)
@@ -119,7 +125,9 @@ class PolicyDriver:
         reply: Reply = None
         try:
             while True:
-                reply = await self._ado(instructions.send(reply))
+                instruction = instructions.send(reply)
+                _tell(note, instruction)
+                reply = await self._ado(instruction)
         except StopIteration as end:
             return cast("Outcome", end.value)
         finally:
@@ -209,6 +217,12 @@ class PolicyDriver:
             forget()
         if seconds is not None and not changed.is_set() and self.clock.time() == before:
             await self.clock.asleep(seconds)  # this clock moves only while a caller sleeps on it
+
+
+def _tell(note: Callable[[AttemptFailed], object] | None, instruction: Instruction) -> None:
+    """Call *note* with the attempt that has failed, if the *instruction* is to wait for the next one."""
+    if note is not None and isinstance(instruction, Pause) and instruction.after is not None:
+        note(instruction.after)
 
 
 def _waker(event: asyncio.Event) -> Callable[[], None]:

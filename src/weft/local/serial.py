@@ -8,6 +8,7 @@ caller asked for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from time import perf_counter_ns
 from types import CoroutineType
 from typing import Any, cast
@@ -21,7 +22,7 @@ from weft.core.run.external import failure_outside
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.local.concurrent import drive_concurrently, enter, raise_first
-from weft.local.policies import current_policy, dispatch, policies_of, policy_of
+from weft.local.policies import current_policy, dispatch, note_failed, policies_of, policy_of
 from weft.local.policy_driver import PolicyDriver
 from weft.local.timers import Timers
 from weft.policy.policy import Policy
@@ -97,7 +98,8 @@ def perform(run: Run, activation: Activation, policies: RunPolicies | None) -> N
         else:
             runnable = bind(activation, memory, run.context)
             current, driver = current_policy(policies, activation), PolicyDriver(clock=policies.clock)
-            run.apply(driver.execute(runnable, policy, failed=sound(error), current=current))
+            note = partial(note_failed, run)
+            run.apply(driver.execute(runnable, policy, failed=sound(error), current=current, note=note))
     else:
         if memory.adding:
             added, memory.adding = memory.adding, ()
@@ -117,7 +119,8 @@ def governed(run: Run, activation: Activation, policies: RunPolicies) -> tuple[P
     dispatch(run, runnable, policy, begun)
     driver, current = PolicyDriver(clock=policies.clock), current_policy(policies, activation)
     failed = None if run.memory.external is None else failure_outside(run.memory, activation.key)
-    return policy, driver.execute(runnable, policy, failed=failed, current=current, begun=begun)
+    note = partial(note_failed, run)
+    return policy, driver.execute(runnable, policy, failed=failed, current=current, begun=begun, note=note)
 
 
 def evaluate(run: Run) -> None:

@@ -46,7 +46,7 @@ class Admission:
         if rate is None:
             return True
         has_turn = self.given.counters.update(
-            ("rate_limit", rate.name), lambda state: limits.rate_taken(rate, state, now=now)
+            ("rate_limit", rate.name), lambda state: limits.rate_taken(rate, state, now=now), rate
         )
         self._wants_turn = not has_turn
         return has_turn
@@ -78,7 +78,7 @@ class Admission:
                 state, verdict = limits.breaker_asked(breaker, state, now=now)
                 return state, (verdict, limits.breaker_wait(breaker, state, now=now))
 
-            self._verdict, wait = self.given.counters.update(key, look)
+            self._verdict, wait = self.given.counters.update(key, look, breaker)
             if self._verdict != "refuse":
                 return None
             if breaker.on_open != "wait":
@@ -98,7 +98,7 @@ class Admission:
                 return limits.breaker_spared(breaker, state, asked=self._asked, now=now), None
             return limits.breaker_settled(breaker, state, ok=ok, now=now, probed=probed), None
 
-        self.given.counters.update(("circuit_breaker", breaker.name), settle)
+        self.given.counters.update(("circuit_breaker", breaker.name), settle, breaker)
 
     # -- rates -----------------------------------------------------------------------------------
 
@@ -120,12 +120,13 @@ class Admission:
         return self.given.counters.update(
             ("rate_limit", rate.name),
             lambda state: (state or limits.RateState(), limits.rate_wait(rate, state, now=now)),
+            rate,
         )
 
     def _decline_turn(self) -> None:
         rate = self.policy.rate_limit
         assert rate is not None  # noqa: S101
-        self.given.counters.update(("rate_limit", rate.name), lambda state: (limits.rate_declined(state), None))
+        self.given.counters.update(("rate_limit", rate.name), lambda state: (limits.rate_declined(state), None), rate)
 
     # -- concurrency -----------------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class Admission:
         while True:
             if self._is_late():
                 return DeadlineExceeded(self.component)
-            self._holds = self.given.counters.update(key, lambda state: limits.place_asked(limit, state))
+            self._holds = self.given.counters.update(key, lambda state: limits.place_asked(limit, state), limit)
             if self._holds:
                 return None
             yield Await(key, self._at_most(None))
@@ -146,7 +147,9 @@ class Admission:
         limit = self.policy.concurrency_limit
         assert limit is not None  # noqa: S101
         self._holds = False
-        self.given.counters.update(("concurrency_limit", limit.name), lambda state: (limits.place_left(state), None))
+        self.given.counters.update(
+            ("concurrency_limit", limit.name), lambda state: (limits.place_left(state), None), limit
+        )
 
     # -- time ------------------------------------------------------------------------------------
 

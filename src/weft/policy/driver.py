@@ -148,9 +148,7 @@ class _Driver:
             decision, error = self._judge(reply.error)
             match decision:
                 case Retry(after):
-                    due = self.given.now() + after
-                    told = AttemptFailed(0, *self.runnable.key, describe(error), self.attempt, due, self.began)
-                    yield Pause(after, told)
+                    yield Pause(after, self._attempt_failed(error, after))
                     self._look_again()
                     reply = yield from self._try(self.runnable)
                 case Fallback():
@@ -208,6 +206,11 @@ class _Driver:
     def _last(self) -> Decision:
         """Return what to do when no further attempt is made."""
         return Fallback() if self.policy.fallback is not None else give_up(self.policy)
+
+    def _attempt_failed(self, error: BaseException, after: float) -> AttemptFailed:
+        """Return the event for an attempt that has failed with *error*; the next one is due *after* some seconds."""
+        now, spent = self.given.now(), self.duration_ns
+        return AttemptFailed(0, *self.runnable.key, describe(error), self.attempt, now + after, self.began, now, spent)
 
     # -- attempts --------------------------------------------------------------------------------
 

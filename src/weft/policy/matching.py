@@ -20,10 +20,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from weft.core.compose.component import Component
-from weft.core.compose.flow import Fragment, NamedGraph
+from weft.core.compose.flow import Flow, Fragment, NamedGraph
 from weft.core.functions.offered import offer
 from weft.errors import InvalidPolicy, ResolutionError
-from weft.policy.policy import Policy
+from weft.policy.policy import Policy, check_fields
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -77,17 +77,26 @@ class Pattern(msgspec.Struct, frozen=True):
 
     expression: re.Pattern[str]
 
+    def __repr__(self) -> str:
+        return f"matching({self.expression.pattern!r})"
+
 
 class Kinds(msgspec.Struct, frozen=True):
     """Matches components by their class."""
 
     classes: tuple[type, ...]
 
+    def __repr__(self) -> str:
+        return f"kind({', '.join(each.__name__ for each in self.classes)})"
+
 
 class Tag(msgspec.Struct, frozen=True):
     """Matches components that carry a tag."""
 
     name: str
+
+    def __repr__(self) -> str:
+        return f"tag({self.name!r})"
 
 
 class Declared(msgspec.Struct, frozen=True):
@@ -180,6 +189,8 @@ def _named(component: Fragment) -> str:
             f"{component!r} is a workflow, and a rule is for components: put it into that workflow, or use "
             f"matching(r'^{name}\\.') for everything inside it"
         )
+    if isinstance(component, Flow):
+        raise InvalidPolicy(f"{component!r} is several components: write one rule for each, or use matching(...)")
     if not isinstance(name, str):
         raise InvalidPolicy(f"{component!r} has no name yet, so no rule can be for it: use .named('...'), or its name")
     return name
@@ -192,12 +203,7 @@ def declared_policy(fields: Mapping[str, Any]) -> Policy:
     Raises:
         InvalidPolicy: a policy does not have such a field, or not with this value.
     """
-    unknown = [name for name in fields if name not in Policy.__struct_fields__]
-    if unknown:
-        raise InvalidPolicy(
-            f"step({unknown[0]}=...): neither step nor Policy has such a field; Policy has "
-            f"{', '.join(Policy.__struct_fields__)}"
-        )
+    check_fields(fields, "step")
     return Policy(**fields)
 
 
@@ -273,10 +279,10 @@ def winner(rules: Sequence[PolicyRule], target: Target) -> Choice:
     return Choice(target.name, Policy(), None, None, len(rules))
 
 
-def check_mode(mode: object) -> None:
-    """Raise InvalidPolicy unless *mode* says what happens to the rules that were there before."""
+def check_mode(mode: object, name: str = "mode") -> None:
+    """Raise InvalidPolicy unless *mode*, the argument *name*, says what happens to the rules that were there before."""
     if mode not in ("merge", "replace"):
-        raise InvalidPolicy(f"policies_mode={mode!r}: use 'merge' or 'replace'")
+        raise InvalidPolicy(f"{name}={mode!r}: use 'merge' or 'replace'")
 
 
 def combine(

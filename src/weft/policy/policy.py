@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Literal, TypeVar, cast
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
 import msgspec
 
 from weft.core.functions.offered import offer
 from weft.core.plan.node import FunctionNode, Kind
-from weft.errors import InvalidPolicy
+from weft.errors import InvalidPolicy, an
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
 
 Backoff = Literal["none", "linear", "exponential", "jitter"] | Callable[[int], float]
@@ -47,7 +49,19 @@ def _default(value: T) -> T:
     return cast("T", _Unset(value))
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class _PolicyMeta(msgspec.StructMeta):
+    """Tells what is wrong with the names that a policy is given."""
+
+    if not TYPE_CHECKING:  # checkers read the fields
+
+        def __call__(self, *args: Any, **fields: Any) -> Any:
+            if args:
+                raise InvalidPolicy(f"Policy({args[0]!r:.80}): its fields are given by name, such as Policy(timeout=5)")
+            check_fields(fields, "Policy")
+            return super().__call__(**fields)
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, metaclass=_PolicyMeta):
     """
     How one component is executed.  A field that is not set has its default.
 
@@ -115,6 +129,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.metadata is not None:
             offer(dict(self.metadata))
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), **{name: getattr(self, name) for name in self.given}), ()
+
     @classmethod
     def llm(cls, **changes: Any) -> Policy:
         """Return a policy for calls of a language model: slow, sometimes overloaded, worth a few slow retries."""
@@ -160,6 +180,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         That a default was set is kept when a policy is stored and read again.
         """
+        if not isinstance(other, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidPolicy(f"merge() takes a policy, got {other!r:.80}; use Policy(...)")
         both = {name: getattr(self, name) for name in self.given} | {name: getattr(other, name) for name in other.given}
         return type(self)(**both)
 
@@ -185,6 +207,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_reactive(self) -> bool:
         """Whether it matters only once an attempt has failed: until then it costs nothing."""
         return all(getattr(self, name) == Policy.DEFAULTS[name] for name in _BEFOREHAND)
+
+
+def check_fields(names: Iterable[str], call: str) -> None:
+    """
+    Check that *names*, which *call* was given, are fields of a policy.
+
+    Raises:
+        InvalidPolicy: one of them is not.
+    """
+    known = Policy.__struct_fields__
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            meant = f"did you mean {close[0]}=? " if close else ""
+            raise InvalidPolicy(f"{call}({name}=...): there is no such field; {meant}a policy has {', '.join(known)}")
 
 
 _CALLED = ("backoff", "retryable", "fallback", "compensation", "idempotency_key")
@@ -233,7 +270,7 @@ def _is_a(name: str, *kinds: type) -> Callable[[Policy], None]:
     def check(policy: Policy) -> None:
         value = getattr(policy, name)
         if value is not None and not isinstance(value, kinds):
-            raise InvalidPolicy(f"{name}={value!r}: use a {' or '.join(kind.__name__ for kind in kinds)}")
+            raise InvalidPolicy(f"{name}={value!r}: use {' or '.join(an(kind.__name__) for kind in kinds)}")
 
     return check
 
