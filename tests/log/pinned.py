@@ -71,6 +71,7 @@ EVENTS: dict[str, Any] = {
     "continued_as_new": ev.ContinuedAsNew(14, "run-1~2", "ann"),
     "continued_from": ev.ContinuedFrom(2, "run-1", ("a", "b")),
     "continued_from with signals": ev.ContinuedFrom(2, "run-1", ("a",), (("go", "k"),)),
+    "log_truncated": ev.LogTruncated(500),
     "state_carried": ev.StateCarried(3, "account", 70, 7, done=True),
     "input_received last": ev.InputReceived(2, 5, 1, 1.5, last=True, by="ann"),
     "input_received carried": ev.InputReceived(2, 5, 1, 1.5, carrier={"traceparent": "00-0a-0b-01"}),

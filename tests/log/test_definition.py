@@ -156,7 +156,7 @@ def isinstance_of(x: int, handle: object) -> str:
 
 def test_a_constant_that_is_not_data_is_called_a_constant_and_not_a_function() -> None:
     live = Workflow("bound", step(isinstance_of, name="ask").bind(handle=Odd()))
-    said = r"a constant of 'ask', a Odd, .*context\(\.\.\.\)"
+    said = r"a constant of 'ask', an Odd, .*context\(\.\.\.\)"
 
     with pytest.raises(UnresolvedConstant, match=said):
         encode(live.run(1).log(), portable=True)

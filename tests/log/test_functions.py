@@ -237,13 +237,13 @@ def test_an_attribute_that_is_computed_is_not_asked_for(monkeypatch: pytest.Monk
 
 def test_where_a_module_lives_does_not_depend_on_how_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     script = ModuleType("__main__")
-    script.__file__ = "/srv/app/parcels.py"
+    script.__file__ = "/srv/app/couriers.py"
     script.__spec__ = None
     monkeypatch.setitem(sys.modules, "__main__", script)
 
-    assert home("__main__") == "parcels"
-    assert modules("parcels", was_main=True) == [script]
-    assert modules("shop.parcels", was_main=False) == [script]
+    assert home("__main__") == "couriers"
+    assert modules("couriers", was_main=True) == [script]
+    assert modules("shop.couriers", was_main=False) == [script]
     del script.__file__
     assert home("__main__") == "__main__", "a notebook has no file"
     assert modules("__main__", was_main=True) == [script]

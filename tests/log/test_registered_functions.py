@@ -89,7 +89,7 @@ def test_a_runner_registers_it_too(tmp_path: Path) -> None:
         (Money, {"decode": Money}, "encode= is missing"),
         (Money, {"encode": 5, "decode": Money}, "encode=5 is not a function"),
         (Money(1), {"encode": repr, "decode": Money}, "is not a class"),
-        (int, {"encode": str, "decode": int}, "Weft writes a int by itself"),
+        (int, {"encode": str, "decode": int}, "Weft writes an int by itself"),
         (Path, {"encode": str, "decode": Path}, "Path"),
         (object, {"encode": str, "decode": str}, "class of your own"),
         (Money, {}, None),
@@ -150,5 +150,5 @@ def test_a_decode_that_fails_or_returns_something_else_is_named() -> None:
         Values().decode(encode_value(Lost()))
 
     register(Lost, "lost", encode=lambda _: 1, decode=lambda data: data)
-    with pytest.raises(CorruptLog, match="returned a int"):
+    with pytest.raises(CorruptLog, match="returned an int"):
         Values().decode(encode_value(Lost()))

@@ -36,7 +36,7 @@ from weft.core.components.join import Absent
 from weft.core.components.saga_outcome import SagaOutcome
 from weft.core.functions import arrays
 from weft.core.functions.identity import identify
-from weft.errors import CorruptLog, DuplicateName, InvalidComponent
+from weft.errors import CorruptLog, DuplicateName, InvalidComponent, an
 from weft.log.module_names import home, kind_of
 
 C = TypeVar("C", bound=type)
@@ -149,7 +149,7 @@ def _check_functions(kind: Any, encode: object, decode: object) -> None:
         if not callable(function):
             raise InvalidComponent(f"{shown}: {option}={function!r} is not a function")
     if kind in OWN or kind is object or arrays.is_numpy(kind):
-        raise InvalidComponent(f"{shown}: Weft writes a {kind.__qualname__} by itself; register a class of your own")
+        raise InvalidComponent(f"{shown}: Weft writes {an(kind.__qualname__)} by itself; register a class of your own")
 
 
 def _given_form(kind: type, name: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> Form:
@@ -159,7 +159,7 @@ def _given_form(kind: type, name: str, encode: Callable[[Any], Any], decode: Cal
         except Exception as error:
             raise Unfit(f"{kind.__qualname__} whose encode= fails with {type(error).__name__}: {error};") from error
         if type(data) is kind:
-            raise Unfit(f"{kind.__qualname__} whose encode= returns a {kind.__qualname__} again;")
+            raise Unfit(f"{kind.__qualname__} whose encode= returns {an(kind.__qualname__)} again;")
         return {_ENCODED: data}
 
     def together(_: Any, fields: dict[str, Any]) -> Any:
@@ -172,7 +172,8 @@ def _given_form(kind: type, name: str, encode: Callable[[Any], Any], decode: Cal
                 f"decode= of {name!r} fails with {type(error).__name__}: {error}; let it read what was written before"
             ) from error
         if not isinstance(made, kind):
-            raise CorruptLog(f"decode= of {name!r} returned a {type(made).__qualname__}, and not a {kind.__qualname__}")
+            found, expected = an(type(made).__qualname__), an(kind.__qualname__)
+            raise CorruptLog(f"decode= of {name!r} returned {found}, and not {expected}")
         return made
 
     return Form(apart, together)

@@ -37,6 +37,7 @@ from weft.errors import (
     UnencodableValue,
     UnresolvedConstant,
     UnresolvedFunction,
+    an,
 )
 from weft.log import functions
 from weft.log.class_registry import name_of
@@ -260,7 +261,7 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
 def _component(name: str, entry: dict[str, Any], reader: Reader, live: Component | None) -> Component:
     kind = kinds().get(entry["kind"])
     if kind is None:
-        raise CorruptLog(f"{name!r} is a {entry['kind']}, which is not known; import the module that defines it")
+        raise CorruptLog(f"{name!r} is {an(entry['kind'])}, which is not known; import the module that defines it")
     beside = live if type(live) is kind else None
     given: dict[str, Any] = {
         field: reader.read(item, getattr(beside, field, None)) for field, item in entry.get("fields", {}).items()

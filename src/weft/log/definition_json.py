@@ -40,7 +40,7 @@ from weft.core.functions.function import Function, is_builtin
 from weft.core.functions.offered import is_offered, offer
 from weft.core.functions.references import MISSING
 from weft.core.functions.unresolved import NOT_OFFERED, UNKNOWN, UNWRITABLE, Lost, Unresolved
-from weft.errors import CorruptLog, DefinitionError, UnencodableValue
+from weft.errors import CorruptLog, DefinitionError, UnencodableValue, an
 from weft.log import functions
 from weft.log.ext_types import DEEPEST
 from weft.log.module_names import contents, home, kind_of, modules
@@ -306,7 +306,7 @@ class Reader:
         unknown.clear()
         value = self._values.decode(base64.b64decode(body, validate=True))
         if callable(value):  # it would have been written as a function
-            raise CorruptLog(f"{self.owner!r} has a {kind_of(value).__qualname__}, which can be called, as a value")
+            raise CorruptLog(f"{self.owner!r} has {an(kind_of(value).__qualname__)}, which can be called, as a value")
         return self.lost(next(iter(unknown)), live, UNKNOWN) if unknown else value
 
 

@@ -60,6 +60,8 @@ def verify(
     head: bytes,
     position: int | None = None,
     known: bytes = GENESIS,
+    first: int = 1,
+    link: bytes = GENESIS,
 ) -> int:
     """
     Return how many events the segments hold, if they are as they were written.
@@ -68,12 +70,14 @@ def verify(
         head: the last link of the chain.
         position: where the log ends, if known: it distinguishes a log that was cut off from one that was rewritten.
         known: a link that was stored separately, which must be one of the chain.
+        first: the number of the first event, of a log that was truncated.
+        link: the link before that.
 
     Raises:
         CorruptLog: they are not; ``position`` of the error is the first wrong event.
     """
-    link, following = GENESIS, 1
-    is_known = known == GENESIS
+    following = first
+    is_known = known in (GENESIS, link)
     for body in bodies:
         for seqs, referred in _outlines(body, following):
             for seq in seqs:
@@ -96,7 +100,7 @@ def verify(
         )
     if not is_known:
         raise CorruptLog(f"the log was cut off: it ends at {last}, and it was longer before", following)
-    return last
+    return last - first + 1
 
 
 class References(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """
 Messages for runs as bytes, and back.
 
-A message is the event that its sender wants to happen, without a position: its owner records what the run makes of it.
-So messages have no separate format.
+A message is the event that its sender wants to happen, without a position.  So messages have no separate format.  The
+process that drives the run records what came of it.
 
     >>> from weft.core.events import RunCancelled
     >>> decode_message(encode_message(RunCancelled(0, "too late", "Ada")))

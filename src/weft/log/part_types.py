@@ -1,8 +1,8 @@
 """
 Whether a value is of the type that a field of Weft's own records is annotated with.
 
-A definition is data that others may have written.  A record of it with a wrong field would be found out when the run is
-driven, by whatever happens to fail first; so it is checked when it is read.
+A definition is data that others may have written.  A wrong field would otherwise show only when
+the run is driven, as an unrelated error; so the fields are checked when the definition is read.
 
     >>> from weft.policy.matching import Tag
     >>> check(Tag, {"name": 7})

@@ -1,5 +1,5 @@
 """
-Redaction: values of a log are replaced by what kind of value they were, and a hash that tells equal ones.
+Redaction: replaces values of a log by their kind and a hash, which is the same for equal values.
 
 The hash is made with a key that is not kept, so a value cannot be found by trying: two equal values in one file have
 the same hash, and nothing else follows from it.

@@ -72,7 +72,7 @@ class Written(NamedTuple):
 class SnapshotWriter:
     """Writes the snapshots of one run, one after the other."""
 
-    __slots__ = ("_definitions", "_latest", "_leaves", "_scanned")
+    __slots__ = ("_definitions", "_latest", "_leaves", "_scanned", "ordinals")
 
     def __init__(self) -> None:
         self._definitions: list[Any] = []
@@ -81,6 +81,18 @@ class SnapshotWriter:
         self._latest: dict[str, int] = {}
         """By leaf of the workflow: the event with its latest fact."""
         self._scanned = 0
+        self.ordinals: dict[int, int] = {}
+        """By event with the latest fact of a leaf: the ordinal of its input, where that is known."""
+
+    @property
+    def definitions(self) -> Sequence[Any]:
+        """The events with a definition, in order."""
+        return self._definitions
+
+    @property
+    def latest(self) -> Mapping[str, int]:
+        """By leaf of the workflow: the event with its latest fact."""
+        return self._latest
 
     def write(self, memory: Memory, link: bytes) -> Written:
         """
@@ -105,12 +117,21 @@ class SnapshotWriter:
         found = (cast("Workflow", event.workflow) for event in self._definitions)
         return {definition_of(workflow).hash: workflow for workflow in found}
 
+    def scan(self, memory: Memory) -> None:
+        """Look through the part of the log that is new, for definitions and facts of leaves."""
+        self._scan(memory)
+
     def needed(self, memory: Memory) -> list[int]:
         """Return the numbers of the events of *memory* whose facts the future needs."""
+        writer = self.collected(memory)
+        return [*(event.seq for event in writer.facts), *writer.needed_edits]
+
+    def collected(self, memory: Memory) -> Writer:
+        """Return what the future of *memory* refers to, without writing it."""
         self._scan(memory)
         writer = Writer(memory, self._definitions, self._latest)
         writer.structure()
-        return [*(event.seq for event in writer.facts), *writer.needed_edits]
+        return writer
 
     def _scan(self, memory: Memory) -> None:
         """Look for definitions, and for facts of leaves, in the part of the log that is new."""
@@ -119,7 +140,7 @@ class SnapshotWriter:
             for seq in sorted(log.known):
                 if isinstance(log.known[seq], _DEFINITIONS):
                     self._define(log.known[seq])
-            self._latest, self._scanned = dict(log.latest), log.cold
+            self._latest, self._scanned, self.ordinals = dict(log.latest), log.cold, dict(log.ordinals)
         lineage = memory.lineage
         added: Sequence[Any] = lineage.log[self._scanned :]
         if self._scanned and any(isinstance(event, ev.REVISIONS) for event in added):
@@ -133,6 +154,11 @@ class SnapshotWriter:
             elif isinstance(event, _DEFINITIONS):
                 self._define(event)
         self._scanned = len(log)
+        known, self.ordinals = self.ordinals, {}
+        for seq in self._latest.values():
+            ordinal = known.get(seq) or lineage.known_ordinal(seq)
+            if ordinal is not None:
+                self.ordinals[seq] = ordinal
 
     def _define(self, event: Any) -> None:
         self._definitions.append(event)
@@ -297,6 +323,27 @@ class Writer:
             self._open.append(scope)
         return number
 
+    @property
+    def looked_at(self) -> int:
+        """How many facts and scopes were looked at."""
+        return len(self._cells) + len(self._scopes) + len(self._needed)
+
+    def absent_facts(self) -> Mapping[int, Element]:
+        """Return the facts without an event that are referred to, by their place."""
+        return self._absent
+
+    def known_records(self) -> list[Any]:
+        """Return the records that stay known as events of the log."""
+        return [event for event in self.records if isinstance(event, _KNOWN)]
+
+    def read(self, name: str, count: int) -> Iterable[int]:
+        """Return which of the *count* facts of *name* can still be read."""
+        return self._read(name, count)
+
+    def is_read_as_a_whole(self, name: str) -> bool:
+        """Whether some component reads all values of *name*."""
+        return name in self._read_as_a_whole()
+
     def origins(self, addresses: Iterable[Address]) -> None:
         """Write where the facts at *addresses* came from: later facts will come from these."""
         for at in addresses:
@@ -454,7 +501,7 @@ class Reader:
         self._records = records
         known: dict[int, Any] = {event.seq: event for event in records if isinstance(event, _KNOWN)}
         known |= {event.seq: event for event in facts}
-        self._history = History(position, load, _folded)
+        self._history = History(position, load, folded)
         self._log = log = PagedLog(self._history, known)
         memory.log = cast("list[ev.AnyEvent]", log)
         self._edits = {event.seq: event for event in edited}
@@ -472,7 +519,9 @@ class Reader:
         for name, value in A_MEMORY.read(self, structure["memory"], {}).items():
             setattr(memory, name, value)
         memory.plan = memory.workflow.compiled
-        lineage.stateful = memory.plan.stateful
+        lineage.follow(memory.plan)
+        if any(isinstance(event, _DEFINITIONS) for event in self._records[1:]):  # other graphs are not known
+            lineage.noted = None
         lineage.know_origins(_ORIGINS.read(None, structure["origins"], {}))
         self._log.latest = _LATEST.read(None, structure["latest"], {})
         count = NUMBER.read(None, structure["absent"], {})
@@ -525,7 +574,7 @@ def _at(found: Sequence[Any], place: int, expected: str) -> Any:
     return found[place]
 
 
-def _folded(events: Iterable[ev.AnyEvent]) -> Memory:
+def folded(events: Iterable[ev.AnyEvent]) -> Memory:
     memory = Memory()
     fold(memory, events)
     return memory

@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from weft.errors import CorruptLog
+from weft.errors import CorruptLog, an
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -180,12 +180,12 @@ def record(
     def read(reader: Any, data: Any, _: Any) -> Any:
         given, known = cast("dict[str, Any]", data), dict[str, Any]()
         if type(data) is not dict or not fields.keys() >= given.keys():
-            raise wrong(given, f"a {kind.__name__} with {', '.join(fields)}")
+            raise wrong(given, f"{an(kind.__name__)} with {', '.join(fields)}")
         for name, field in fields.items():
             if name in given:
                 known[name] = field.read(reader, given[name], known)
             elif name not in usual:
-                raise wrong(given, f"a {kind.__name__} with {name}")
+                raise wrong(given, f"{an(kind.__name__)} with {name}")
         return made(**known)
 
     return Field(write, read)

@@ -19,7 +19,7 @@ from weft.core.fold.memory import Memory
 from weft.core.fold.scope import BARRED, FIRED, NOTHING, Activation, Attempts, Letter, Opening, Scope, Waiting
 from weft.core.lineage.lineage import Element, Lineage
 from weft.core.plan.node import FunctionNode, GateNode
-from weft.errors import CorruptLog
+from weft.errors import CorruptLog, an
 from weft.log.event_codec import as_terms, from_terms
 from weft.log.snapshot_fields import (
     ADDRESS,
@@ -154,7 +154,7 @@ def _node(kind: type) -> Field:
     def read(_: Any, data: Any, known: dict[str, Any]) -> Any:
         node = known["scope"].plan.nodes.get(TEXT.read(None, data, {}))
         if type(node) is not kind:
-            raise wrong(data, f"the name of a {kind.__name__}")
+            raise wrong(data, f"the name of {an(kind.__name__)}")
         return node
 
     return Field(write, read)
@@ -404,6 +404,7 @@ LINEAGE: Final[Table] = {
     "absent_since": Derived("only a revision asks for it, and that loads the history"),
     "gathered": Derived("it is about facts that were made before, and is found by loading the history"),
     "log": Derived("the log is in the store"),
+    "noted": Derived("it is written beside the memory"),
     "ordinals": Derived("those of facts that wait are written with them"),
     "read": Derived("it is about facts that were made before, and is found by loading the history"),
     "stateful": Derived("it is that of the plan"),

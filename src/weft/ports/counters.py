@@ -18,11 +18,12 @@ CounterKey = tuple[str, str]
 class Counters(Protocol):
     """Named states that change atomically."""
 
-    def update(self, key: CounterKey, change: Callable[[Any], tuple[Any, R]]) -> R:
+    def update(self, key: CounterKey, change: Callable[[Any], tuple[Any, R]], limit: Any = None) -> R:
         """
         Apply *change* to the state at *key* (None if there is none); store its first result, and return the second.
 
-        *change* is pure and may be called more than once.
+        *change* is pure and may be called more than once.  *limit* is the limit that it is about: counters that many
+        processes share have to know it.
         """
         ...
 

@@ -77,6 +77,8 @@ class Executor(Protocol):
         """
         Return when *ticket* began to run, by ``time.monotonic``; None while it waits, and after it has ended.
 
+        Where it runs elsewhere, this is when the news of it came.
+
         A timeout counts from here: time spent waiting for a worker does not count.
         """
         ...

@@ -29,6 +29,24 @@ class Placement(msgspec.Struct, frozen=True):
     """Runs with a higher one are claimed first."""
     scheduled_at: float | None = None
     """Seconds since the epoch; None is now."""
+    key: str | None = None
+    """Runs with a key take turns: the keys of a queue share its workers evenly."""
+
+
+class QueueStatus(msgspec.Struct, frozen=True):
+    """A queue, as it is now."""
+
+    queue: str
+    waiting: int
+    """How many runs are due and have no worker."""
+    oldest: float
+    """For how many seconds the one that waits longest has been due."""
+    later: int
+    """How many runs are due at a later time."""
+    held: int
+    """How many runs a worker has."""
+    keys: int
+    """How many keys the runs that wait have."""
 
 
 @runtime_checkable
@@ -57,7 +75,9 @@ class QueueStore(Protocol):
         """
         Own at most *limit* runs that are due and free, in a new epoch; return their records, most urgent first.
 
-        The order is priority, due time, creation.  Several owners may claim at once, and none waits for another.
+        The order is priority, due time, creation.  Of new runs that have a key, each key has one run in turn; those and
+        the runs without a key, or that come back, alternate.  Several owners may claim at once, and none waits for
+        another.
 
         Args:
             queues: only runs in one of these.
@@ -71,6 +91,10 @@ class QueueStore(Protocol):
 
     async def queue_depth(self, queue: str | None = None) -> int:
         """Return how many runs have something to do, now or later, in one *queue* or in all."""
+        ...
+
+    async def queues(self) -> Sequence[QueueStatus]:
+        """Return the queues that have runs, in the order of their names."""
         ...
 
     async def watch_queue(self, heard: Callable[[], object]) -> Callable[[], None]:

@@ -71,6 +71,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """
     head: int = 0
     """The number of its last event."""
+    first: int = 1
+    """The number of the first event that its log still has: more than 1 if it was truncated."""
     chain: bytes = b""
     """The hash of the log up to its head."""
     epoch: int = FIRST_EPOCH
@@ -113,6 +115,8 @@ class LoadedRun(msgspec.Struct, frozen=True):
     A hash link that the whole log contains, stored separately: a log without it was cut off.  A store whose head
     is stored separately from the segments need not set it, since ``record.chain`` is enough.
     """
+    link: bytes = b""
+    """The hash of the log before its first event, ``record.first``; empty unless it was truncated."""
 
 
 _NOTHING: Mapping[ContentHash, bytes] = {}
@@ -364,7 +368,7 @@ class SnapshotStore(Protocol):
         Raises:
             RunNotFound: nothing was ever stored under this id.
             OwnershipLost: the run is in another epoch.
-            InvalidAppend: the log does not reach that position.
+            InvalidAppend: the log does not reach that position, or events after it were removed.
         """
         ...
 
@@ -381,8 +385,45 @@ class SnapshotStore(Protocol):
         """
         Return the events from number *first* to *last*, in whole segments, the outer ones of which may have more.
 
+        Events that were removed (:meth:`TruncatingStore.truncate_before`) are left out.
+
         Raises:
             RunNotFound: nothing was ever stored under this id.
+        """
+        ...
+
+
+@runtime_checkable
+class TruncatingStore(Protocol):
+    """Logs whose beginning can be removed, where a snapshot has what the future needs of it (ADR 44)."""
+
+    async def truncate_before(
+        self,
+        run: RunId,
+        first: int,
+        *,
+        link: bytes,
+        expected: int,
+        epoch: int,
+        facts: Collection[ContentHash] = (),
+    ) -> None:
+        """
+        Remove the events before number *first*, of which the snapshot of the run has what the future needs.
+
+        The head, the last hash and the record stay.  Events that were removed before are not missed.
+
+        Args:
+            link: the hash of the log up to the event before *first*.
+            expected: the head of the run.
+            epoch: its epoch.
+            facts: large values that neither the snapshot nor the events that stay refer to; they are removed too, if
+                the store is a :class:`FactStore`.
+
+        Raises:
+            RunNotFound: nothing was ever stored under this id.
+            OwnershipLost: the run is in another epoch.
+            ConcurrentAppend: it has another head.
+            InvalidAppend: the snapshot is older than that, or a segment begins before *first* and ends behind it.
         """
         ...
 
@@ -593,6 +634,22 @@ class InboxStore(Protocol):
         Call *heard*, in the event loop, soon after something was posted for a run that this store owns.
 
         It may be called without reason.  Return a function that ends this; closing the store does too.
+        """
+        ...
+
+
+@runtime_checkable
+class CompactStore(Protocol):
+    """A store that can keep old segments in less space."""
+
+    async def compact(self, run: RunId) -> int:
+        """
+        Store old segments of a run in fewer rows; return how many segments were moved.
+
+        What is read of the run is the same before and after.  Other writers get their turn in between.
+
+        Raises:
+            RunNotFound: nothing was ever stored under this id.
         """
         ...
 

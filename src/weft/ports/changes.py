@@ -1,0 +1,35 @@
+"""
+The port of stores that tell when runs change that other processes drive.
+
+What it tells is a hint, which may be lost or repeated: a caller that waits looks at the run, and looks again now and
+then without being told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol, runtime_checkable
+
+from weft.typing import RunId
+
+
+@runtime_checkable
+class ChangeStore(Protocol):
+    """A store that hears what other processes do with runs."""
+
+    @property
+    def hears_changes(self) -> bool:
+        """Whether changes are told now; if not, look often."""
+        ...
+
+    async def watch_runs(self, heard: Callable[[Collection[RunId] | None], object]) -> Callable[[], None]:
+        """
+        Call *heard*, in the event loop, with the ids of runs whose status has changed; with None if any may have.
+
+        Return a function that ends this; closing the store does too.
+        """
+        ...
+
+    async def follow(self, run: RunId) -> None:
+        """Ask the process that drives *run* to tell, for a minute, also of all events and streams."""
+        ...
