@@ -11,9 +11,11 @@ from weft.testing import (
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
+    ScheduleStoreContract,
     SnapshotStoreContract,
     StatisticsStoreContract,
     StreamStoreContract,
+    TruncatingStoreContract,
 )
 
 
@@ -21,7 +23,9 @@ class TestMemoryStore(
     LogStoreContract,
     FactStoreContract,
     SnapshotStoreContract,
+    TruncatingStoreContract,
     OwnedStoreContract,
+    ScheduleStoreContract,
     ListableStoreContract,
     StatisticsStoreContract,
     InboxStoreContract,

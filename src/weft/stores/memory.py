@@ -39,6 +39,7 @@ from weft.errors import (
     StoreClosed,
     StoreError,
 )
+from weft.ports.schedules import DueSchedules, StoredSchedule
 from weft.ports.store import (
     AT_REST,
     DUE,
@@ -54,6 +55,8 @@ from weft.ports.store import (
     StoredSnapshot,
 )
 from weft.ports.streams import Chunk
+from weft.ports.truncation import check_truncation, too_old_snapshot
+from weft.stores.memory_schedules import ScheduleRows
 from weft.stores.memory_streams import StreamsOfRun
 from weft.typing import RunId
 
@@ -71,6 +74,7 @@ class _Stored:
         "facts",
         "head",
         "inbox",
+        "link",
         "segments",
         "snapshot",
         "streams",
@@ -80,6 +84,8 @@ class _Stored:
 
     def __init__(self, record: RunRecord) -> None:
         self.segments: list[Segment] = []
+        self.link = b""
+        """The hash of the log before its first segment, if it was truncated."""
         self.facts: dict[ContentHash, bytes] | None = None
         self.inbox: dict[int, Message] = {}
         self.streams: StreamsOfRun | None = None
@@ -181,6 +187,7 @@ class MemoryStore:
         self._mailed: dict[RunId, _Stored] = {}
         """The runs that have had a message since this was last looked through."""
         self._listeners: dict[object, Callable[[], object]] = {}
+        self._schedules = ScheduleRows()
 
     def __repr__(self) -> str:
         return f"MemoryStore({len(self._runs)} runs)"
@@ -234,8 +241,9 @@ class MemoryStore:
         elif stored.epoch != record.epoch:
             raise OwnershipLost(record.id, record.epoch, stored.epoch)
         stored.record = structs.replace(record, owner=stored.record.owner, created_at=stored.record.created_at)
+        stored.record = structs.replace(stored.record, first=1)
         stored.segments = [Segment(1, record.head, body)] if record.head else []
-        stored.snapshot = None
+        stored.snapshot, stored.link = None, b""
 
     async def load(self, run: RunId) -> LoadedRun:
         """Return the whole log."""
@@ -252,14 +260,14 @@ class MemoryStore:
 
     def _refused_group(self, group: str, batch: Sequence[Append]) -> StoreError | None:
         """Return why a group of appends, each of which is about another run, is not written; None if it is."""
-        found = (self._refusal(each) for each in batch if each.group == group)
+        found = (_refusal(self._runs.get(each.run), each) for each in batch if each.group == group)
         return next((error for error in found if error is not None), None)
 
     def _take(self, append: Append) -> StoreError | None:
-        error = self._refusal(append)
+        stored = self._runs.get(append.run)
+        error = _refusal(stored, append)
         if error is not None:
             return error
-        stored = self._runs.get(append.run)
         if stored is None:
             self._runs[append.run] = stored = _Stored(_first(append))
         elif append.again and stored.holds(append):
@@ -279,37 +287,15 @@ class MemoryStore:
             stored.inbox = {number: structs.replace(each, run=run) for number, each in messages.items()}
             self._mailed[run] = stored
 
-    def _refusal(self, append: Append) -> StoreError | None:
-        stored = self._runs.get(append.run)
-        if stored is None:
-            if not append.create:
-                return RunNotFound(append.run)
-            stored = _Stored(_first(append))
-        elif append.again and stored.holds(append):
-            return None
-        elif append.create:
-            return RunExists(append.run)
-        if stored.epoch != append.epoch:
-            return OwnershipLost(append.run, append.epoch, stored.epoch)
-        if stored.head != append.expected:
-            return ConcurrentAppend(append.run, append.expected, stored.head)
-        if append.previous is not None and append.previous != stored.chain:
-            return BrokenChain(append.run, append.expected)
-        return None
-
     async def load_since(self, run: RunId, position: int) -> LoadedRun:
         """Return the segments that hold what came after *position*."""
         stored = self._stored(run)
-        return LoadedRun(stored.record, [each for each in stored.segments if each.last > position])
+        return LoadedRun(stored.record, [each for each in stored.segments if each.last > position], link=stored.link)
 
     async def load_many(self, runs: Collection[RunId]) -> Mapping[RunId, LoadedRun | StoreError]:
         """Return the whole logs of *runs*, or why one cannot be read."""
         self._check()
-        there = self._runs
-        return {
-            run: LoadedRun(there[run].record, list(there[run].segments)) if run in there else RunNotFound(run)
-            for run in runs
-        }
+        return {run: await self.load_since(run, 0) if run in self._runs else RunNotFound(run) for run in runs}
 
     async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the definitions."""
@@ -337,6 +323,8 @@ class MemoryStore:
             raise InvalidAppend(
                 f"a snapshot of {snapshot.position} events of run {run!r}, which has {stored.head}; append them first"
             )
+        if snapshot.position < stored.record.first - 1:
+            raise InvalidAppend(too_old_snapshot(run, snapshot.position, stored.record.first))
         stored.snapshot = snapshot
 
     async def load_snapshot(self, run: RunId) -> StoredSnapshot | None:
@@ -346,6 +334,30 @@ class MemoryStore:
     async def load_between(self, run: RunId, first: int, last: int) -> Sequence[Segment]:
         """Return the segments that hold these events."""
         return [each for each in self._stored(run).segments if each.last >= first and each.first <= last]
+
+    async def truncate_before(
+        self,
+        run: RunId,
+        first: int,
+        *,
+        link: bytes,
+        expected: int,
+        epoch: int,
+        facts: Collection[ContentHash] = (),
+    ) -> None:
+        """Remove the events before number *first*."""
+        stored = self._stored(run)
+        if stored.epoch != epoch:
+            raise OwnershipLost(run, epoch, stored.epoch)
+        if stored.head != expected:
+            raise ConcurrentAppend(run, expected, stored.head)
+        record = stored.record
+        if first > record.first:
+            check_truncation(run, first, stored.head, stored.snapshot, {each.first for each in stored.segments})
+            stored.segments = [each for each in stored.segments if each.first >= first]
+            stored.record, stored.link = structs.replace(record, first=first), link
+        for content in facts:
+            (stored.facts or {}).pop(content, None)
 
     # -- OwnedStore ------------------------------------------------------------------------------
 
@@ -555,6 +567,30 @@ class MemoryStore:
 
     # --------------------------------------------------------------------------------------------
 
+    # -- ScheduleStore ---------------------------------------------------------------------------
+
+    async def put_schedule(self, row: StoredSchedule) -> bool:
+        """Write *row* in place of the one with its revision, or as a new one; return whether it was written."""
+        self._check()
+        return self._schedules.put(row)
+
+    async def list_schedules(self, name: str | None = None) -> Sequence[StoredSchedule]:
+        """Return all rows of schedules, or the one of this *name*."""
+        self._check()
+        return self._schedules.listed(name)
+
+    async def due_schedules(self, workflows: Collection[str], now: float, *, limit: int = 100) -> DueSchedules:
+        """Return the schedules that are due."""
+        self._check()
+        return self._schedules.due(workflows, now, limit)
+
+    async def delete_schedule(self, name: str) -> bool:
+        """Delete the row of a schedule; return whether it was there."""
+        self._check()
+        return self._schedules.delete(name)
+
+    # --------------------------------------------------------------------------------------------
+
     def _check(self) -> None:
         if not self._is_open:
             raise StoreClosed("the memory store")
@@ -589,6 +625,23 @@ class MemoryStore:
 
 def _order(record: RunRecord) -> tuple[float, RunId]:
     return record.created_at, record.id
+
+
+def _refusal(stored: _Stored | None, append: Append) -> StoreError | None:
+    """Return why *append* to a run, which is *stored* unless it is new, is not written; None if it is."""
+    if stored is None:
+        return None if append.create else RunNotFound(append.run)
+    if append.again and stored.holds(append):
+        return None
+    if append.create:
+        return RunExists(append.run)
+    if stored.epoch != append.epoch:
+        return OwnershipLost(append.run, append.epoch, stored.epoch)
+    if stored.head != append.expected:
+        return ConcurrentAppend(append.run, append.expected, stored.head)
+    if append.previous is not None and append.previous != stored.chain:
+        return BrokenChain(append.run, append.expected)
+    return None
 
 
 def _first(append: Append) -> RunRecord:

@@ -13,7 +13,7 @@ from postgres_stores import ask
 from weft.stores import PostgresStore
 
 SCHEMA = f"agreement {uuid.uuid4().hex}"
-TABLES = "weft_runs, weft_queue, weft_events, weft_facts, weft_definitions, weft_inbox"
+TABLES = "weft_runs, weft_queue, weft_events, weft_facts, weft_definitions, weft_inbox, weft_snapshots"
 
 
 @settings(max_examples=40)

@@ -142,8 +142,9 @@ def test_a_listener_connects_again_and_looks_for_what_it_has_missed(dsn: str, sc
         heard = asyncio.Event()
         await store.listen(heard.set)
         await write(store, first("r"))
-        assert store._listener is not None
-        pid = store._listener._db.get_server_pid()
+        listener = store._usable().hints._listener
+        assert listener is not None
+        pid = listener._db.get_server_pid()
 
         await ask(store, "select pg_terminate_backend($1)", pid)
         async with asyncio.timeout(60):

@@ -267,3 +267,10 @@ def test_errors_of_the_server_are_translated(code: str, kind: type[StoreError]) 
     error.sqlstate = code  # type: ignore[attr-defined]
 
     assert type(problem("the store", error)) is kind
+
+
+def test_an_address_is_shown_as_it_was_written_but_for_the_password() -> None:
+    assert "postgresql:///runs" in repr(PostgresStore("postgresql:///runs"))
+    with pytest.raises(InvalidStoreOption) as caught:
+        PostgresStore("host=db password=secret dbname=runs")
+    assert "host=db password=*** dbname=runs does not name a database" in str(caught.value)

@@ -27,7 +27,8 @@ def test_many_processes_create_the_schema_at_once(dsn: str, schema: str) -> None
         await asyncio.gather(*(write(store, first(f"r{i}")) for i, store in enumerate(stores)))
 
         assert await stores[0].count() == 6
-        assert [tuple(row) for row in await ask(stores[0], "select version from weft_schema")] == [(1,)]
+        versions = await ask(stores[0], "select version from weft_schema order by version")
+        assert [version for (version,) in versions] == [each.version for each in known]
         for store in stores:
             await store.close()
 
@@ -37,7 +38,7 @@ def test_many_processes_create_the_schema_at_once(dsn: str, schema: str) -> None
 @pytest.fixture
 def next_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process be of a later Weft."""
-    more_columns = Migration(2, "alter table {schema}.weft_runs add column snapshot bytea")
+    more_columns = Migration(known[-1].version + 1, "alter table {schema}.weft_runs add column later bytea")
     monkeypatch.setattr(statements, "_migrations", lambda: (*known, more_columns))
 
 
@@ -55,25 +56,55 @@ def test_a_schema_with_data_is_migrated_by_many_at_once(dsn: str, schema: str, r
         await write(stores[0], more("r", 1, b"new", epoch=record.epoch))
 
         assert bodies(await stores[1].load("r")) == [b"old", b"new"]
-        assert await ask(stores[0], "select snapshot from weft_runs") is not None
+        assert await ask(stores[0], "select later from weft_runs") is not None
         for store in stores:
             await store.close()
 
     asyncio.run(main())
 
 
+def test_the_first_schema_is_brought_to_this_version_with_its_runs(
+    dsn: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = PostgresStore(dsn, schema=schema)
+    with monkeypatch.context() as of_the_past:
+        of_the_past.setattr(statements, "_migrations", lambda: known[:1])
+        asyncio.run(store.migrate())
+    asyncio.run(
+        ask(
+            store,
+            """
+            with run as (
+                insert into weft_runs (head, epoch, created_at, updated_at, failures, dead_letters, id, workflow,
+                                       version, status, reason, chain, outcome)
+                values (0, 1, 1, 1, 0, 0, 'old', 'orders', 'v1', 'running', '', '', '') returning key
+            )
+            insert into weft_queue (run, scheduled_at, wake, queue, priority) select key, 1, 0, 'reports', 3 from run
+            """,
+        )
+    )
+
+    async def act(store: PostgresStore) -> None:
+        (record,) = await store.claim(5, queues=["reports"], workflows=[("orders", "v1")])
+        await write(store, more("old", 0, epoch=record.epoch, previous=b"", snapshot=b"s"))
+        found = await ask(store, "select queue, priority from weft_runs")
+        assert [tuple(row) for row in found] == [("reports", 3)]
+
+    inside(store, act)
+
+
 def test_a_process_that_meets_a_newer_schema_says_so_and_changes_nothing(dsn: str, schema: str) -> None:
     inside(PostgresStore(dsn, schema=schema), nothing)
     asyncio.run(ask(PostgresStore(dsn, schema=schema), "insert into weft_schema (version) values (99)"))
 
-    with pytest.raises(NewerStore, match="version 99 and this Weft knows versions up to 1"):
+    with pytest.raises(NewerStore, match=f"version 99 and this Weft knows versions up to {known[-1].version}"):
         inside(PostgresStore(dsn, schema=schema), nothing)
     with pytest.raises(NewerStore):
         asyncio.run(PostgresStore(dsn, schema=schema).migrate())
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(dsn: str, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Migration(2, "create table {schema}.weft_half (a int); select 1 / 0")
+    broken = Migration(known[-1].version + 1, "create table {schema}.weft_half (a int); select 1 / 0")
     monkeypatch.setattr(statements, "_migrations", lambda: (*known, broken))
 
     with pytest.raises(InvalidStoreOption, match="division by zero"):

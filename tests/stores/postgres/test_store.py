@@ -13,15 +13,20 @@ from weft.testing import (
     LogStoreContract,
     OwnedStoreContract,
     QueueStoreContract,
+    ScheduleStoreContract,
     SharedInboxContract,
     SharedStoreContract,
+    SnapshotStoreContract,
     StatisticsStoreContract,
+    StreamStoreContract,
 )
 
 
 class TestPostgresStore(
     LogStoreContract,
     FactStoreContract,
+    SnapshotStoreContract,
+    StreamStoreContract,
     OwnedStoreContract,
     ListableStoreContract,
     StatisticsStoreContract,
@@ -29,6 +34,7 @@ class TestPostgresStore(
     SharedStoreContract,
     SharedInboxContract,
     QueueStoreContract,
+    ScheduleStoreContract,
 ):
     @pytest.fixture
     def store(self, dsn: str, schema: str) -> PostgresStore:

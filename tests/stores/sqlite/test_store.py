@@ -19,11 +19,13 @@ from weft.testing import (
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
+    ScheduleStoreContract,
     SharedInboxContract,
     SharedStoreContract,
     SnapshotStoreContract,
     StatisticsStoreContract,
     StreamStoreContract,
+    TruncatingStoreContract,
 )
 from weft.testing.contracts.cases import first, write
 
@@ -32,7 +34,9 @@ class TestSQLiteStore(
     LogStoreContract,
     FactStoreContract,
     SnapshotStoreContract,
+    TruncatingStoreContract,
     OwnedStoreContract,
+    ScheduleStoreContract,
     ListableStoreContract,
     StatisticsStoreContract,
     InboxStoreContract,

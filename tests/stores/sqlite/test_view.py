@@ -196,7 +196,7 @@ def test_damage_is_said_so(path: Path) -> None:
     damaged[4096:] = b"\xff" * (len(damaged) - 4096)
     path.write_bytes(damaged)
 
-    with SQLiteView(path) as view, pytest.raises(CorruptStore):
+    with pytest.raises(CorruptStore), SQLiteView(path) as view:
         view.list()
 
 

@@ -2,8 +2,9 @@
 A batch of appends, in one transaction.
 
 The fast way is one statement for the whole batch, which writes the appends that are accepted and says which those are.
-Why the others were not is looked up afterwards.  The slow way is one statement for each append, between savepoints: for
-batches with several appends to one run, and for those with data that PostgreSQL refuses.
+The reasons for the others are looked up afterwards.  The slow way is one statement for each append, between savepoints:
+for batches with several appends to one run, with groups or with runs that continue others, and for those with data that
+PostgreSQL refuses.
 """
 
 from __future__ import annotations
@@ -83,11 +84,25 @@ def _holds(append: Append, run: Standing, owner: int | None) -> bool:
     return run.holds_segment if append.count else append.create or run.head > append.expected
 
 
+class _Refused(Exception):
+    """One append of a group is refused; never leaves this module."""
+
+    def __init__(self, reason: StoreError) -> None:
+        self.reason = reason
+
+
+def _check(refused: StoreError | None) -> None:
+    """Leave the group of an append that was *refused*."""
+    if refused is not None:
+        raise _Refused(refused)
+
+
 class Appender:
     """Writes batches to the tables of *statements*, as one owner."""
 
-    def __init__(self, statements: Statements, store: str) -> None:
-        self._statements, self._store = statements, store
+    def __init__(self, statements: Statements, store: str, queue: str) -> None:
+        """Put runs that this owner creates for itself, and releases later, into *queue*."""
+        self._statements, self._store, self._queue = statements, store, queue
         self._definitions: set[ContentHash] = set()
         """Definitions that are known to be stored; they are never removed."""
 
@@ -95,14 +110,36 @@ class Appender:
         self, db: Any, batch: Sequence[Append], owner: int | None, placement: Placement | None = None
     ) -> list[StoreError | None]:
         """Write *batch* and commit; return None, or why it was refused, for each append."""
-        if len(batch) == 1 or len({each.run for each in batch}) == len(batch):
+        if _is_simple(batch):
             try:
                 return await self._write(db, batch, owner, placement)
             except Exception as error:
                 if not is_bad_data(error):
                     raise
         async with db.transaction():
-            return [await self._write_alone(db, each, owner, placement) for each in batch]
+            continued = sorted({each.continues for each in batch if each.continues})
+            if continued:
+                await db.execute(self._statements["lock_continued"], continued)
+            refused = {
+                group: await self._write_group(db, [each for each in batch if each.group == group], owner, placement)
+                for group in dict.fromkeys(each.group for each in batch if each.group)
+            }
+            return [
+                refused[each.group] if each.group else await self._write_alone(db, each, owner, placement)
+                for each in batch
+            ]
+
+    async def _write_group(
+        self, db: Any, group: Sequence[Append], owner: int | None, placement: Placement | None
+    ) -> StoreError | None:
+        """Write all of *group*, or nothing; return why it was refused."""
+        try:
+            async with db.transaction():
+                for each in group:
+                    _check(await self._write_alone(db, each, owner, placement))
+        except _Refused as error:
+            return error.reason
+        return None
 
     async def _write_alone(
         self, db: Any, append: Append, owner: int | None, placement: Placement | None = None
@@ -110,6 +147,8 @@ class Appender:
         try:
             async with db.transaction():
                 (answer,) = await self._write(db, [append], owner, placement)
+                if append.continues and answer is None:
+                    await db.execute(self._statements["succeed"], append.continues, append.run)
         except Exception as error:
             if not is_bad_data(error):
                 raise
@@ -145,17 +184,22 @@ class Appender:
         self, db: Any, batch: Sequence[Append], owner: int | None, placement: Placement | None = None
     ) -> tuple[list[int], list[str]]:
         """Write those of *batch* that are accepted; return their places, from 1, and runs that are to be released."""
-        if all(each.count and not (each.changes_record or each.facts or each.definitions) for each in batch):
+        if all(_is_only_events(each) for each in batch):
             if len(batch) == 1:
                 is_written = await db.fetchval(self._statements["advance_one"], *_events(batch[0]))
                 return [1] if is_written else [], []
             row = await db.fetchrow(self._statements["advance"], *_columns([_events(each) for each in batch], 8))
         else:
-            events = _columns([_events(each) for each in batch], 8)
-            where = (None, None, None) if placement is None else msgspec.structs.astuple(placement)
-            row = await db.fetchrow(self._statements["append"], *events, *self._changes(batch), owner, *where)
+            row = await db.fetchrow(self._statements["append"], *self.values(batch, owner, placement))
         written, released, *_ = row
         return written, released
+
+    def values(self, batch: Sequence[Append], owner: int | None, placement: Placement | None) -> list[Any]:
+        """Return the values of the statement ``append``."""
+        events = _columns([_events(each) for each in batch], 8)
+        *where, key = (None,) * 4 if placement is None else msgspec.structs.astuple(placement)
+        snapshots = [(place, each.snapshot) for place, each in enumerate(batch, 1) if each.snapshot]
+        return [*events, *self._changes(batch), owner, *where, *_columns(snapshots, 2), self._queue, key]
 
     def _changes(self, batch: Sequence[Append]) -> list[list[Any]]:
         """Return the columns of an append that are more than events."""
@@ -185,9 +229,13 @@ class Appender:
         ]
 
     def remember(self, batch: Sequence[Append], answers: Sequence[StoreError | None]) -> None:
-        """*batch* is committed: the definitions of what was written need not be sent again."""
+        """
+        *batch* is committed: the definitions of what was written need not be sent again.
+
+        Of an append that was repeated it is not known what was written.
+        """
         for each, refused in zip(batch, answers, strict=True):
-            if each.definitions and refused is None:
+            if each.definitions and refused is None and not each.again:
                 if len(self._definitions) > _MOST_DEFINITIONS:
                     self._definitions.clear()
                 self._definitions.update(each.definitions)
@@ -202,6 +250,19 @@ class Appender:
         )
         found = {row[0]: Standing(*tuple(row)[1:]) for row in rows}
         return [found.get(place) for place in range(1, len(batch) + 1)]
+
+
+def _is_simple(batch: Sequence[Append]) -> bool:
+    """Whether each append of *batch* is about another run, and none depends on another one."""
+    if any(each.group or each.continues for each in batch):
+        return False
+    return len(batch) == 1 or len({each.run for each in batch}) == len(batch)
+
+
+def _is_only_events(append: Append) -> bool:
+    """Whether *append* is events and nothing else, as most are."""
+    has_more = append.changes_record or append.facts or append.definitions or append.snapshot
+    return bool(append.count) and not has_more
 
 
 async def release(db: Any, statements: Statements, runs: Sequence[str], owner: int) -> None:

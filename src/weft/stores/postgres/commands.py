@@ -10,8 +10,17 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from weft.errors import DamagedRow, OwnershipLost, RunNotFound, RunOwned, StoreError, StoreUnavailable
-from weft.ports.store import ContentHash, RunRecord, RunStatus
+from weft.errors import (
+    DamagedRow,
+    InvalidAppend,
+    OwnershipLost,
+    RunNotFound,
+    RunOwned,
+    StoreError,
+    StoreUnavailable,
+)
+from weft.ports.queue import QueueStatus
+from weft.ports.store import ContentHash, RunRecord, RunStatus, StoredSnapshot
 from weft.stores.postgres import rows
 from weft.stores.postgres.appending import storable
 from weft.stores.postgres.process import Process, is_dead
@@ -26,7 +35,7 @@ _TRIES = 5
 _PURGED_AT_ONCE = 200  # runs; between two such transactions others get their turn
 
 
-async def save(db: Any, statements: Statements, record: RunRecord, body: bytes, owner: int) -> None:
+async def save(db: Any, statements: Statements, record: RunRecord, body: bytes, owner: int, queue: str) -> None:
     """Put the whole log of a run in place of what was there."""
     told = (
         *(
@@ -40,7 +49,7 @@ async def save(db: Any, statements: Statements, record: RunRecord, body: bytes, 
         *(record.outcome, record.head, record.chain, record.updated_at, record.finished_at),
     )
     async with db.transaction():
-        key = await db.fetchval(statements["create"], record.id, *told, record.created_at, record.epoch, owner)
+        key = await db.fetchval(statements["create"], record.id, *told, record.created_at, record.epoch, owner, queue)
         if key is None:
             row = await db.fetchrow(statements["lock_run"], record.id)
             if row is None:
@@ -58,6 +67,20 @@ async def save_facts(db: Any, statements: Statements, run: RunId, facts: Mapping
     check_id(run)
     if not await db.fetchval(statements["save_facts"], run, list(facts), list(facts.values())):
         raise RunNotFound(run)
+
+
+async def save_snapshot(db: Any, statements: Statements, run: RunId, snapshot: StoredSnapshot, epoch: int) -> None:
+    """Keep a snapshot of events that are stored, in place of the one before."""
+    check_id(run)
+    found = await db.fetchrow(statements["save_snapshot"], run, epoch, snapshot.position, snapshot.body)
+    if found is None:
+        raise RunNotFound(run)
+    if found[0] != epoch:
+        raise OwnershipLost(run, epoch, found[0])
+    if found[1] < snapshot.position:
+        raise InvalidAppend(
+            f"the snapshot of run {run!r} is of {snapshot.position} events; {found[1]} are stored, append them first"
+        )
 
 
 async def acquire_many(
@@ -113,6 +136,14 @@ async def defer(db: Any, statements: Statements, runs: Sequence[RunId], owner: i
 async def queue_depth(db: Any, statements: Statements, queue: str | None) -> int:
     """Return how many runs have something to do."""
     return await db.fetchval(statements["depth"], queue)  # type: ignore[no-any-return]
+
+
+async def queues(db: Any, statements: Statements) -> list[QueueStatus]:
+    """Return the queues that have runs."""
+    return [
+        QueueStatus(queue, waiting, max(0.0, oldest or 0.0), *others)
+        for queue, waiting, oldest, *others in await db.fetch(statements["queues"])
+    ]
 
 
 async def _refusals(db: Any, statements: Statements, runs: Collection[RunId]) -> dict[RunId, StoreError]:

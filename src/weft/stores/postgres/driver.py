@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 from contextlib import nullcontext
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -16,6 +17,8 @@ from urllib.parse import urlsplit, urlunsplit
 from weft.errors import InvalidStoreOption
 
 SCHEMES = ("postgresql", "postgres")
+
+_PASSWORD = re.compile(r"password\s*=\s*('[^']*'|\S+)")
 
 
 def driver() -> Any:
@@ -42,7 +45,7 @@ def checked(dsn: Any) -> str:
     """
     if isinstance(dsn, str) and urlsplit(dsn).scheme in SCHEMES:
         return dsn
-    named = shown(dsn) if isinstance(dsn, str) else repr(dsn)
+    named = _PASSWORD.sub("password=***", shown(dsn)) if isinstance(dsn, str) else repr(dsn)
     raise InvalidStoreOption(f"{named} does not name a database; use postgresql://user:password@host:port/database")
 
 
@@ -52,10 +55,13 @@ def shown(dsn: str) -> str:
 
     >>> shown("postgresql://weft:secret@db.example/runs?sslmode=require&password=secret")
     'postgresql://weft@db.example/runs'
+    >>> shown("postgresql:///runs")
+    'postgresql:///runs'
     """
     parts = urlsplit(dsn)
     user, at, host = parts.netloc.rpartition("@")
-    return urlunsplit((parts.scheme, f"{user.partition(':')[0]}{at}{host}", parts.path, "", ""))
+    where = f"{user.partition(':')[0]}{at}{host}{parts.path}"
+    return f"{parts.scheme}://{where}" if "://" in dsn else urlunsplit((parts.scheme, "", where, "", ""))
 
 
 def together(db: Any, *, is_prepared: bool) -> Any:

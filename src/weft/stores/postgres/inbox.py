@@ -19,14 +19,20 @@ async def post(
     """Store *messages*; return the number of each, or why not, and whether *owner* has one of the runs."""
     answers: list[int | StoreError] = [RunNotFound(each.run) for each in messages]
     asked = [place for place, each in enumerate(messages) if can_exist(each.run)]
-    places, numbers, is_own, *_ = await db.fetchrow(
-        statements["post"],
-        [messages[place].run for place in asked],
-        [messages[place].kind for place in asked],
-        [messages[place].at for place in asked],
-        [messages[place].body for place in asked],
-        owner,
-    )
+    runs = [messages[place].run for place in asked]
+    while True:
+        places, numbers, is_own, _, _, continued = await db.fetchrow(
+            statements["post"],
+            runs,
+            [messages[place].kind for place in asked],
+            [messages[place].at for place in asked],
+            [messages[place].body for place in asked],
+            owner,
+        )
+        if not continued:
+            break
+        last = dict(await db.fetch(statements["successors"], continued))
+        runs = [last.get(run, run) for run in runs]
     for place, number in zip(places, numbers, strict=True):
         answers[asked[place - 1]] = number
     return answers, is_own

@@ -7,9 +7,9 @@ The lease of an open store: until when its runs are its own.
                                                           │
     each of them ──closed──► ended                        └── (others may take its runs)
 
-A thread renews the lease, so a busy event loop does not lose it.  The database measures it, and this process only how
-long ago it sent the last renewal that succeeded: it is unsure a little earlier than the others see it as dead.  The
-clock is one that goes on while the machine sleeps.
+A thread renews the lease, so a busy event loop does not lose it.  The database decides when the lease ends.  This
+process only measures the time since it sent the last renewal that succeeded, so it stops being sure a little before
+others may take its runs.  Its clock continues while the machine sleeps.
 See docs/adr/0040-a-fleet-on-postgresql.md.
 """
 
@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from weft.errors import InvalidStoreOption, StoreError, StoreUnavailable
 from weft.stores.postgres.error_mapping import problem
+from weft.stores.postgres.presence import Presence
 from weft.stores.postgres.process import Process
 from weft.stores.postgres.statements import Statements
 
@@ -94,6 +95,7 @@ class Lease:
         together: the context of each statement.
         heard: called in the event loop of the store when there are new messages for its runs.
         is_listening: whether the store hears of messages by itself; else the lease is renewed more often.
+        presence: what is said and heard with each renewal.
     """
 
     def __init__(
@@ -107,14 +109,17 @@ class Lease:
         channel: str,
         heard: Callable[[], object],
         is_listening: Callable[[], bool],
+        presence: Presence,
     ) -> None:
         self._connect, self._together, self._statements, self._store = connect, together, statements, store
         self._seconds, self._process, self._channel = seconds, process, channel
-        self._heard, self._is_listening = heard, is_listening
+        self._heard, self._is_listening, self._presence = heard, is_listening, presence
         self._loop = asyncio.get_running_loop()
         self._thread: threading.Thread | None = None
         self._inside: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
+        self._wake: asyncio.Event | None = None
+        """Set when it has to be renewed at once, or is over."""
         self._registered: asyncio.Future[None] | None = None
         self._ended: asyncio.Future[None] | None = None
         self._has_to_end = True
@@ -169,6 +174,13 @@ class Lease:
         self._has_to_end, self._sure_until = False, 0.0
         self._stop_thread()
 
+    def renew_soon(self) -> None:
+        """Renew it now: there is something to say or to hear."""
+        inside, stop = self._inside, self._wake
+        if inside is not None and stop is not None:
+            with suppress(RuntimeError):  # its loop has ended
+                inside.call_soon_threadsafe(stop.set)
+
     def join(self, timeout: float) -> None:
         """Wait for the end of the thread."""
         if self._thread is not None:
@@ -179,6 +191,7 @@ class Lease:
         if inside is not None and stop is not None:
             with suppress(RuntimeError):  # its loop has ended
                 inside.call_soon_threadsafe(stop.set)
+                self.renew_soon()
 
     # -- in the thread ---------------------------------------------------------------------------
 
@@ -193,7 +206,7 @@ class Lease:
             self._tell(self._answer, self._ended, None)
 
     async def _main(self) -> None:
-        self._inside, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._inside, self._stop, self._wake = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
         db = None
         try:
             db = await self._connect()
@@ -203,7 +216,8 @@ class Lease:
                 wait = pause(self._seconds, has_failed=self.problem is not None, is_polling=not self._is_listening())
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait):
-                        await self._stop.wait()
+                        await self._wake.wait()
+                self._wake.clear()
                 if not self._stop.is_set():
                     db = await self._renewed(db)
             if self._has_to_end:
@@ -220,6 +234,7 @@ class Lease:
             self._known = await db.fetchval(
                 self._statements["register"],
                 *(self._seconds, process.pid, process.born, process.machine, process.name, self._channel),
+                *self._presence.said,
             )
         self._sure_until = sure_until(sent, self._seconds)
         with suppress(Exception):  # another opening does it
@@ -233,10 +248,11 @@ class Lease:
             if db.is_closed():
                 db = await self._connect()
             async with self._together(db):
-                last = await db.fetchval(
+                last, *heard = await db.fetchrow(
                     self._statements["renew"],
                     *(self._known, self._seconds),
                     *(process.pid, process.born, process.machine, process.name, self._channel),
+                    *self._presence.said,
                 )
         except Exception as error:  # noqa: BLE001 - tried again until it succeeds
             if self.problem is None:
@@ -247,6 +263,8 @@ class Lease:
         if self.problem is not None:
             _log.warning("the lease of %s is renewed again", self._store)
         self._sure_until, self.problem = sure_until(sent, self._seconds), None
+        self._presence.hear(*heard)
+        self._tell(self._presence.changed)
         if last > self._last_message:
             self._last_message = last
             self._tell(self._heard)

@@ -1,15 +1,15 @@
 """
-Hears of messages by ``LISTEN``, over a connection that is used for nothing else.
+Hears notifications by ``LISTEN``, over a connection that is used for nothing else but sending some.
 
 A notification is a hint.  While there is no connection, or one through a pooler that loses notifications, the renewals
-of the lease find the messages a little later.
+of the lease and other looks find what there is a little later.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -18,15 +18,22 @@ _log = logging.getLogger("weft.stores")
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds before the next try to connect
 
+Heard = Callable[[str | None], object]
+"""Called with what a notification says; with None if some may have been missed."""
+
 
 class Listener:
     """Calls functions after each notification on their channels, and whenever some may have been missed."""
 
     def __init__(self, connect: Callable[[], Awaitable[Any]], store: str) -> None:
         self._connect, self._store = connect, store
-        self._heard: dict[str, Callable[..., None]] = {}
+        self._heard: dict[str, Heard] = {}
         """By channel: what is called."""
+        self._calls: dict[str, Callable[..., None]] = {}
+        """The same, as the driver calls it."""
         self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lock = asyncio.Lock()
+        """Held for each statement: the driver takes one at a time."""
         self._db: Any = None
         self._task = asyncio.get_running_loop().create_task(self._run(), name="weft-listener")
 
@@ -35,17 +42,31 @@ class Listener:
         """Whether notifications arrive."""
         return self._db is not None
 
-    async def add(self, channel: str, heard: Callable[[], object]) -> None:
+    async def add(self, channel: str, heard: Heard) -> None:
         """Call *heard* after each notification on *channel*; wait for the first try to connect, whatever came of it."""
         is_new = channel not in self._heard
-        self._heard[channel] = call = partial(_call, heard)
+        self._heard[channel], self._calls[channel] = heard, partial(_call, heard)
         await asyncio.shield(self._first)
         db = self._db
         if is_new and db is not None:
             try:
-                await db.add_listener(channel, call)  # the driver keeps it once, also if it is added twice
+                async with self._lock:
+                    await db.add_listener(channel, self._calls[channel])  # the driver keeps it once, if added twice
             except Exception:  # noqa: BLE001 - it is added again with the next connection
                 db.terminate()
+
+    async def send(self, statement: str, channel: str, payloads: Sequence[str]) -> bool:
+        """Send *payloads* by *statement*; return False if there is no connection."""
+        db = self._db
+        if db is None:
+            return False
+        try:
+            async with self._lock:
+                await db.execute(statement, channel, list(payloads))
+        except Exception:  # noqa: BLE001 - the next connection is another one
+            db.terminate()
+            return False
+        return True
 
     async def close(self) -> None:
         """Hear nothing more."""
@@ -78,22 +99,27 @@ class Listener:
         """Listen until the connection is lost."""
         db, lost = await self._connect(), asyncio.Event()
         try:
-            db.add_termination_listener(partial(_call, lost.set))
+            db.add_termination_listener(partial(_set, lost))
             await asyncio.sleep(0)  # the first channel is added as soon as this was made
-            for channel, heard in list(self._heard.items()):
-                await db.add_listener(channel, heard)
+            for channel, call in list(self._calls.items()):
+                await db.add_listener(channel, call)
             self._db = db
             if not self._first.done():
                 self._first.set_result(None)
             else:
                 for heard in list(self._heard.values()):
-                    heard()  # something may have come while there was no connection
+                    heard(None)  # something may have come while there was no connection
             await lost.wait()
         finally:
             with suppress(Exception):
                 db.terminate()
 
 
-def _call(function: Callable[[], object], *_: Any) -> None:
-    """Call *function*, whatever the driver has to say."""
-    function()
+def _set(event: asyncio.Event, *_: Any) -> None:
+    """Set *event*, whatever the driver has to say."""
+    event.set()
+
+
+def _call(heard: Heard, *told: Any) -> None:
+    """Call *heard* with the payload, which the driver tells last."""
+    heard(told[-1])

@@ -1,8 +1,8 @@
 """
 Which process this is, and whether another process of this machine is dead.
 
-A process is told apart from others by the machine since it was started, its namespace, its number and when it began.
-Only where all of that is known can a process be known to be dead; elsewhere it is taken for alive.
+Four things identify a process: the boot of its machine, its PID namespace, its PID, and when it began.  If one of them
+is not known, the process is taken to be alive.
 """
 
 from __future__ import annotations

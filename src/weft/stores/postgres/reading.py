@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from weft.errors import DamagedRow, MissingContent, RunNotFound, StoreError
-from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
+from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus, Segment, StoredSnapshot
 from weft.stores.postgres import rows
 from weft.stores.postgres.statements import Statements
 from weft.typing import RunId
@@ -85,6 +85,24 @@ async def load_many(db: Any, statements: Statements, runs: Collection[RunId]) ->
         except DamagedRow as error:
             answers[row["id"]] = error
     return answers
+
+
+async def load_between(db: Any, statements: Statements, run: RunId, first: int, last: int) -> list[Segment]:
+    """Return the segments of a run that hold the events from number *first* to *last*."""
+    check_id(run)
+    found = await db.fetch(statements["load_between"], run, first, last)
+    if not found:
+        raise RunNotFound(run)
+    return [Segment(*row) for row in found if row[0] is not None]
+
+
+async def load_snapshot(db: Any, statements: Statements, run: RunId) -> StoredSnapshot | None:
+    """Return the snapshot of a run; None if it has none."""
+    check_id(run)
+    found = await db.fetchrow(statements["load_snapshot"], run)
+    if found is None:
+        raise RunNotFound(run)
+    return None if found[0] is None else StoredSnapshot(*found)
 
 
 async def load_definitions(

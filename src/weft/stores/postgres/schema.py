@@ -18,11 +18,6 @@ from weft.stores.postgres.statements import Statements, quoted
 _NOT_ALLOWED = "42501"
 _LOCK = 0x77656674  # "weft"; the schema is the second half of the lock
 
-_TABLES = (
-    *("weft_definitions", "weft_events", "weft_facts", "weft_inbox", "weft_queue", "weft_runs"),
-    *("weft_schema", "weft_workers"),
-)
-
 
 def newest(statements: Statements) -> int:
     """Return the version that this Weft knows."""
@@ -95,7 +90,11 @@ async def _apply(db: Any, statements: Statements, store: str) -> None:
 
 
 async def _grant(db: Any, schema: str, role: str, rights: str) -> None:
-    tables = ", ".join(f"{schema}.{table}" for table in _TABLES if table != "weft_schema")
+    found = await db.fetch(
+        "select relname from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r'", schema
+    )
+    names = sorted(name for (name,) in found if name.startswith("weft_") and name != "weft_schema")
+    tables = ", ".join(f"{schema}.{quoted(name)}" for name in names)
     await db.execute(f"grant usage on schema {schema} to {role}")
     await db.execute(f"grant select on {schema}.weft_schema to {role}")
     await db.execute(f"grant {rights} on {tables} to {role}")

@@ -64,8 +64,13 @@ class Statements:
 
     def __init__(self, schema: str) -> None:
         self.schema = quoted(schema)
-        self.channel = "weft_queue_" + hashlib.sha256(schema.encode("utf-8", "replace")).hexdigest()[:24]
+        named = hashlib.sha256(schema.encode("utf-8", "replace")).hexdigest()[:24]
+        self.channel = f"weft_queue_{named}"
         """Where workers hear that a run may be free and due."""
+        self.changes = f"weft_changes_{named}"
+        """Where callers that wait hear which runs have changed."""
+        self.followers = f"weft_followers_{named}"
+        """Where owners hear which runs are followed."""
         self._rendered: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:

@@ -15,13 +15,14 @@ import asyncio
 import os
 import uuid
 import warnings
-import weakref
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
 
-from weft.errors import InvalidAppend, InvalidStoreOption, StoreClosed, StoreError, WrongLoop
-from weft.ports.queue import Placement
+from weft.errors import InvalidAppend, InvalidStoreOption, NewerStore, StoreClosed, StoreError, WrongLoop
+from weft.ports.limits import LimitRow, StoredBreaker
+from weft.ports.queue import QUEUE, Placement, QueueStatus
+from weft.ports.schedules import DueSchedules, StoredSchedule
 from weft.ports.store import (
     AT_REST,
     DUE,
@@ -32,13 +33,29 @@ from weft.ports.store import (
     Message,
     RunRecord,
     RunStatus,
+    Segment,
+    StoredSnapshot,
 )
-from weft.stores.postgres import appending, commands, driver, inbox, reading, schema
+from weft.ports.streams import Chunk
+from weft.ports.workers import WorkerRecord
+from weft.stores.postgres import (
+    appending,
+    commands,
+    driver,
+    inbox,
+    limits,
+    presence,
+    reading,
+    schedules,
+    schema,
+    streams,
+)
 from weft.stores.postgres.appending import Appender
 from weft.stores.postgres.connection import Connection
 from weft.stores.postgres.error_mapping import problem
+from weft.stores.postgres.hints import Hints, look_out, runs_in, teller
 from weft.stores.postgres.lease import Lease, checked
-from weft.stores.postgres.listener import Listener
+from weft.stores.postgres.presence import WANTED, Presence
 from weft.stores.postgres.process import Process, this_process
 from weft.stores.postgres.statements import Statements
 from weft.typing import RunId
@@ -66,6 +83,7 @@ class _Opened(NamedTuple):
     """For appends alone, so that no long question is in front of them."""
     others: Connection
     appender: Appender
+    hints: Hints
 
 
 class PostgresStore:
@@ -83,10 +101,8 @@ class PostgresStore:
         prepared: False if *dsn* goes through a pooler that does not keep prepared statements.  It costs round trips.
         migrate: Whether opening it brings an older schema up to date.
         timeout: For how many seconds to wait for an answer of the server.
+        queue: Where runs are claimed that this store has created as their owner, once it has released them.
     """
-
-    writes_groups = False
-    """Whether appends of one group are written together; until then a run cannot be continued as a new one here."""
 
     def __init__(
         self,
@@ -98,21 +114,19 @@ class PostgresStore:
         prepared: bool = True,
         migrate: bool = True,
         timeout: float = 60.0,
+        queue: str = QUEUE,
     ) -> None:
         driver.driver()
         self._dsn = driver.checked(dsn)
         self._listen_dsn = self._dsn if listen_dsn is None else driver.checked(listen_dsn)
         self.schema, self._lease, self._is_prepared = schema, checked(lease), prepared
         self._statements = Statements(schema)
-        self._has_to_migrate, self._timeout = migrate, timeout
+        self._has_to_migrate, self._timeout, self._queue = migrate, timeout, queue
         self._large = _LARGE
         self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
-        self._listener: Listener | None = None
-        self._listeners: dict[object, Callable[[], object]] = {}
-        """Told when something may have been posted for a run of this store."""
-        self._watchers: dict[object, Callable[[], object]] = {}
-        """Told when a run may have become due and free."""
+        self.presence = Presence()
+        """The words of a worker for others, and of others for it, with each renewal of the lease."""
         self._definitions: dict[ContentHash, bytes] = {}
         """Definitions that were asked for since it was opened; they are never changed or removed."""
 
@@ -182,7 +196,8 @@ class PostgresStore:
         except BaseException:
             others.abandon()
             raise
-        weakly: weakref.ref[PostgresStore] = weakref.ref(self)
+        listen = partial(driver.connect, self._listen_dsn, timeout=self._timeout, is_prepared=self._is_prepared)
+        hints = Hints(listen, others, self._statements, self._name)
         lease = Lease(
             partial(driver.connect, self._dsn, timeout=min(self._timeout, self._lease), is_prepared=self._is_prepared),
             partial(driver.together, is_prepared=self._is_prepared),
@@ -191,12 +206,13 @@ class PostgresStore:
             self._lease,
             process,
             channel,
-            partial(_tell, weakly),
-            partial(_is_listening, weakly),
+            teller(hints, channel),
+            look_out(hints),
+            self.presence,
         )
-        appender = Appender(self._statements, self._name)
+        appender = Appender(self._statements, self._name, self._queue)
         loop = asyncio.get_running_loop()
-        return _Opened(loop, os.getpid(), process, channel, lease, self._connection(), others, appender)
+        return _Opened(loop, os.getpid(), process, channel, lease, self._connection(), others, appender, hints)
 
     def _connection(self) -> Connection:
         return Connection(self._connect, self._name, is_prepared=self._is_prepared)
@@ -208,13 +224,9 @@ class PostgresStore:
     async def close(self) -> None:
         """Write what was handed over, free every run that is owned; closed already: nothing."""
         opened, self._opened = self._opened, None
-        self._listeners.clear()
-        self._watchers.clear()
-        listener, self._listener = self._listener, None
         if opened is None or opened.pid != os.getpid():
             return
-        if listener is not None:
-            await listener.close()
+        await opened.hints.close(self._timeout)
         try:
             await opened.appends.close(self._timeout)
             await opened.others.close(self._timeout)
@@ -224,10 +236,8 @@ class PostgresStore:
     def _abandon(self) -> None:
         """Break everything off, as the death of the process does; the lease expires."""
         opened, self._opened = self._opened, None
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            listener.abandon()
         if opened is not None:
+            opened.hints.abandon()
             opened.lease.abandon()
             opened.appends.abandon()
             opened.others.abandon()
@@ -247,7 +257,7 @@ class PostgresStore:
     async def save(self, record: RunRecord, body: bytes) -> None:
         """Put the whole log of a run in place of what was there."""
         owner = await self._usable().lease.key()
-        await self._ask(commands.save, record, body, owner)
+        await self._ask(commands.save, record, body, owner, self._queue)
 
     async def load(self, run: RunId) -> LoadedRun:
         """Return the whole log."""
@@ -265,6 +275,12 @@ class PostgresStore:
         connection = opened.others if is_large else opened.appends
         answers = await connection.call(lambda db: opened.appender.append(db, given, owner))
         opened.appender.remember(given, answers)
+        followed = opened.hints.followed
+        opened.hints.changed(
+            each.run
+            for each, refused in zip(given, answers, strict=True)
+            if refused is None and (each.status is not None or (followed and each.run in followed))
+        )
         return answers
 
     async def load_since(self, run: RunId, position: int) -> LoadedRun:
@@ -295,6 +311,20 @@ class PostgresStore:
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the values."""
         return await self._ask(reading.load_facts, run, list(hashes))
+
+    # -- SnapshotStore ---------------------------------------------------------------------------
+
+    async def save_snapshot(self, run: RunId, snapshot: StoredSnapshot, *, epoch: int) -> None:
+        """Keep a snapshot of events that are stored, in place of the one before."""
+        await self._ask(commands.save_snapshot, run, snapshot, epoch)
+
+    async def load_snapshot(self, run: RunId) -> StoredSnapshot | None:
+        """Return the snapshot of a run; None if it has none."""
+        return await self._ask(reading.load_snapshot, run)
+
+    async def load_between(self, run: RunId, first: int, last: int) -> Sequence[Segment]:
+        """Return the events from number *first* to *last*, in whole segments."""
+        return await self._ask(reading.load_between, run, first, last)
 
     # -- OwnedStore ------------------------------------------------------------------------------
 
@@ -396,7 +426,7 @@ class PostgresStore:
             return []
         answers, is_own = await self._ask(inbox.post, list(messages), opened.lease.known)
         if is_own:
-            self._tell()
+            opened.hints.tell(opened.channel)
         return answers
 
     async def messages(
@@ -412,31 +442,46 @@ class PostgresStore:
 
     async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
         """Call *heard* soon after something was posted for a run of this store."""
-        return await self._listen(self._usable().channel, heard, self._listeners)
+        opened = self._usable()
+        await opened.hints.listen(self._statements.followers, opened.hints.hear_followers)
+        return await opened.hints.listen(opened.channel, lambda _: heard())
 
-    async def _listen(
-        self, channel: str, heard: Callable[[], object], listeners: dict[object, Callable[[], object]]
-    ) -> Callable[[], None]:
-        me = object()
-        is_first, listeners[me] = not listeners, heard
-        if self._listener is None:
-            self._listener = Listener(
-                partial(driver.connect, self._listen_dsn, timeout=self._timeout, is_prepared=self._is_prepared),
-                self._name,
-            )
-        if is_first:
-            await self._listener.add(channel, partial(_tell, weakref.ref(self), channel))
+    # -- ChangeStore -----------------------------------------------------------------------------
 
-        def end() -> None:
-            listeners.pop(me, None)
+    @property
+    def hears_changes(self) -> bool:
+        """Whether changes of other processes are told now."""
+        return self._opened is not None and self._opened.hints.is_connected
 
-        return end
+    async def watch_runs(self, heard: Callable[[Collection[RunId] | None], object]) -> Callable[[], None]:
+        """Call *heard* with the ids of runs that have changed; with None if any may have."""
+        return await self._usable().hints.listen(self._statements.changes, lambda payload: heard(runs_in(payload)))
 
-    def _tell(self, channel: str | None = None) -> None:
-        """Tell those that listen to *channel*: that of this owner, or that of the queue."""
-        is_queue = channel == self._statements.channel
-        for heard in list((self._watchers if is_queue else self._listeners).values()):
-            heard()
+    async def follow(self, run: RunId) -> None:
+        """Ask the process that drives *run* to tell, for a minute, also of all events and streams."""
+        if reading.can_exist(run):
+            await self._usable().hints.follow(run)
+
+    # -- StreamStore -----------------------------------------------------------------------------
+
+    async def write_chunks(self, chunks: Sequence[Chunk]) -> Sequence[int | StoreError]:
+        """Store *chunks* in their order, in one transaction; return the offset of each, or why it was refused."""
+        answers = await self._ask(streams.write, list(chunks))
+        hints = self._usable().hints
+        hints.changed(each.run for each in chunks if each.run in hints.followed)
+        return answers
+
+    async def read_chunks(self, run: RunId, stream: str, *, start: int = 0, limit: int = 100) -> Sequence[Chunk]:
+        """Return chunks in order, from the one that holds the item at the offset *start*."""
+        return await self._ask(streams.read, run, stream, start, limit)
+
+    async def save_progress(self, run: RunId, body: bytes) -> None:
+        """Keep *body*, in place of what was kept before."""
+        await self._ask(streams.save_progress, run, body)
+
+    async def load_progress(self, run: RunId) -> bytes | None:
+        """Return what was kept last for the run; None if nothing was."""
+        return await self._ask(streams.load_progress, run)
 
     # -- QueueStore ------------------------------------------------------------------------------
 
@@ -457,6 +502,14 @@ class PostgresStore:
         opened.appender.remember(given, answers)
         return answers
 
+    def enqueueing(self, append: Append, placement: Placement) -> tuple[str, Sequence[Any]]:
+        """
+        Return the statement that creates a run that no process owns, and its values, for another connection.
+
+        It returns one row, whose first column is empty if the run exists.
+        """
+        return self._statements["append"], self._usable().appender.values([append], None, placement)
+
     async def claim(
         self, limit: int, *, queues: Collection[str], workflows: Collection[tuple[str, str]]
     ) -> Sequence[RunRecord]:
@@ -475,14 +528,94 @@ class PostgresStore:
         if runs and opened.lease.known is not None:
             await self._ask(commands.defer, list(runs), opened.lease.known, float(seconds))
 
+    async def present(self, heard: Callable[[], object]) -> None:
+        """Say what :attr:`presence` says, with each renewal of the lease from now on, and call *heard* after each."""
+        opened = self._usable()
+        self.presence.changed = heard
+        lease = opened.lease
+        await lease.key()
+        await opened.hints.listen(opened.channel, lambda told: lease.renew_soon() if told == WANTED else None)
+
+    def renew_soon(self) -> None:
+        """Say now what has changed in :attr:`presence`."""
+        self._usable().lease.renew_soon()
+
+    def check_version(self) -> None:
+        """
+        See that no newer Weft has migrated the schema, as of the last renewal.
+
+        Raises:
+            NewerStore: one has.
+        """
+        found, known = self.presence.heard.version, schema.newest(self._statements)
+        if found > known:
+            raise NewerStore(self._name, found, known)
+
+    async def workers(self) -> Sequence[WorkerRecord]:
+        """Return the workers that are alive, oldest first."""
+        return await self._ask(presence.workers)
+
+    async def want(self, worker: str, wanted: str) -> bool:
+        """Say what is wanted of *worker*, and tell it; return False if no such worker is alive."""
+        return await self._ask(presence.want, worker, wanted)
+
     async def queue_depth(self, queue: str | None = None) -> int:
         """Return how many runs have something to do, now or later, in one *queue* or in all."""
         return await self._ask(commands.queue_depth, queue)
 
+    async def queues(self) -> Sequence[QueueStatus]:
+        """Return the queues that have runs, as they are now."""
+        return await self._ask(commands.queues)
+
     async def watch_queue(self, heard: Callable[[], object]) -> Callable[[], None]:
         """Call *heard* soon after a run may have become due and free."""
-        self._usable()
-        return await self._listen(self._statements.channel, heard, self._watchers)
+        return await self._usable().hints.listen(self._statements.channel, lambda _: heard())
+
+    # -- LimitStore ------------------------------------------------------------------------------
+
+    async def take_places(
+        self, owner: str, name: str, rule: str, *, limit: int, used: int, wanted: int, asked: int, lease: float
+    ) -> tuple[int, int]:
+        """Take places of a limit, or give some back; return how many *owner* has, and its share."""
+        return await self._ask(limits.take_places, owner, name, rule, limit, used, wanted, asked, lease)
+
+    async def leave_places(self, owner: str) -> None:
+        """Give all places of *owner* back."""
+        await self._ask(limits.leave_places, owner)
+
+    async def take_turns(self, name: str, rule: str, *, apart: float, count: int) -> tuple[float, float]:
+        """Take turns of a rate; return the time of the first, and the time now."""
+        return await self._ask(limits.take_turns, name, rule, apart, count)
+
+    async def load_breakers(self, names: Sequence[str]) -> Mapping[str, StoredBreaker]:
+        """Return the states of circuit breakers that are stored, by name."""
+        return await self._ask(limits.load_breakers, list(names))
+
+    async def put_breaker(self, name: str, rule: str, state: bytes, revision: int) -> bool:
+        """Put the state of a breaker in place of the one with this *revision*; return whether it was written."""
+        return await self._ask(limits.put_breaker, name, rule, state, revision)
+
+    async def list_limits(self) -> Sequence[LimitRow]:
+        """Return all limits that workers have used."""
+        return await self._ask(limits.listed)
+
+    # -- ScheduleStore ---------------------------------------------------------------------------
+
+    async def put_schedule(self, row: StoredSchedule) -> bool:
+        """Write *row* in place of the one with its revision, or as a new one; return whether it was written."""
+        return await self._ask(schedules.put, row)
+
+    async def list_schedules(self, name: str | None = None) -> Sequence[StoredSchedule]:
+        """Return all rows of schedules, or the one of this *name*."""
+        return await self._ask(schedules.listed, name)
+
+    async def due_schedules(self, workflows: Collection[str], now: float, *, limit: int = 100) -> DueSchedules:  # noqa: ARG002
+        """Return the schedules that are due, by the clock of the database."""
+        return await self._ask(schedules.due, sorted(workflows), limit)
+
+    async def delete_schedule(self, name: str) -> bool:
+        """Delete the row of a schedule; return whether it was there."""
+        return await self._ask(schedules.delete, name)
 
     # --------------------------------------------------------------------------------------------
 
@@ -500,19 +633,3 @@ class PostgresStore:
         """Return the answer of *work*, on the connection for everything but appends."""
         statements = self._statements
         return await self._usable().others.call(lambda db: work(db, statements, *arguments, **named))
-
-
-# Below are functions, not methods: what threads and tasks hold must not keep a store alive that was forgotten.
-
-
-def _tell(weakly: weakref.ref[PostgresStore], channel: str | None = None) -> None:
-    store = weakly()
-    if store is not None:
-        store._tell(channel)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-
-
-def _is_listening(weakly: weakref.ref[PostgresStore]) -> bool:
-    """Return whether the store needs no other way to hear of messages."""
-    store = weakly()
-    listener = None if store is None else store._listener  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    return listener is None or listener.is_connected

@@ -22,6 +22,7 @@ from weft.errors import (
     StoreError,
 )
 from weft.ports.store import FINISHED, FIRST_EPOCH, NEVER, Append, ContentHash
+from weft.stores.sqlite import packs
 from weft.stores.sqlite.error_mapping import BAD_DATA
 from weft.stores.sqlite.large_values import Loaded
 from weft.stores.sqlite.ownership import transaction
@@ -272,7 +273,9 @@ class Appender:
         if not append.count:
             return append.create or head > append.expected
         place = (key << 32) + append.expected + 1
-        return bool(db.execute(_HAS_SEGMENT, (place, append.count, append.body)).fetchone()[0])
+        if db.execute(_HAS_SEGMENT, (place, append.count, append.body)).fetchone()[0]:
+            return True
+        return packs.holds(db, f"run {append.run!r}", key, append.expected + 1, append.count, append.body)
 
 
 class _NotAsExpected(Exception):

@@ -11,7 +11,7 @@ Each run is checked in one read transaction, so a concurrent write is never take
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,9 @@ import msgspec
 from weft.errors import CorruptLog, DamagedRow, StoreNotFound
 from weft.log import chain, verify
 from weft.log.hash_chain import GENESIS
+from weft.log.snapshot import Snapshot
 from weft.ports.store import RunRecord
-from weft.stores.sqlite import commits, reading, rows, schema
+from weft.stores.sqlite import commits, packs, reading, rows, schema
 from weft.stores.sqlite.error_mapping import problem, translated
 from weft.stores.sqlite.statements import query
 from weft.stores.sqlite.view import Contents, Facts
@@ -31,7 +32,10 @@ from weft.stores.sqlite.view import Contents, Facts
 Certainty: TypeAlias = Literal["certain", "likely"]
 
 _RUN = query("run_by_key")
-_RUN_WITHOUT_WAKE = _RUN.replace(", w.at", ", null").replace("left join wakes w on w.run = r.key\n", "")
+_RUN_WITHOUT_PACKS = _RUN.replace(", t.first, t.link", ", null, null").replace(
+    "left join truncations t on t.run = r.key\n", ""
+)
+_RUN_WITHOUT_WAKE = _RUN_WITHOUT_PACKS.replace(", w.at", ", null").replace("left join wakes w on w.run = r.key\n", "")
 _RUN_WITHOUT_OUTCOME = _RUN_WITHOUT_WAKE.replace(
     "r.failures, r.dead_letters, r.finished_at, r.outcome", "0, 0, null, x''"
 )
@@ -39,6 +43,7 @@ _LOG = query("whole_log")
 _FACT_BODY = query("fact_body")
 _UNFINISHED = query("unfinished_large")
 _STRAYS = (("events", query("stray_segments")), ("large values", query("stray_facts")))
+_STRAY_PACKS = query("stray_packs")
 _STRAY_PARTS, _STRAY_LARGE = query("stray_parts"), query("stray_large")
 
 _MOST = 100  # complaints of SQLite, or strays of one kind
@@ -87,7 +92,7 @@ class Checkup:
         """How many runs were looked at."""
         self.events = 0
         """How many events were found to be what was written."""
-        self._has_parts, self._one_run = False, _RUN
+        self._has_parts, self._has_packs, self._one_run = False, False, _RUN
         schema.check_file(self.path)
 
     def findings(self) -> Iterator[Finding]:
@@ -106,7 +111,10 @@ class Checkup:
             if not version:
                 raise StoreNotFound(f"nothing has been stored in {self.path} yet")
             self._has_parts = version >= schema.IN_PARTS
-            self._one_run = _RUN if version >= schema.WITH_INBOX else _RUN_WITHOUT_WAKE
+            self._has_packs = version >= schema.WITH_PACKS
+            self._one_run = _RUN if self._has_packs else _RUN_WITHOUT_PACKS
+            if version < schema.WITH_INBOX:
+                self._one_run = _RUN_WITHOUT_WAKE
             if version < schema.WITH_OUTCOMES:
                 self._one_run = _RUN_WITHOUT_OUTCOME
             if remark is not None:
@@ -117,6 +125,8 @@ class Checkup:
             yield from self._guarded("the table of runs", partial(self._every_run, db))
             for kind, sql in _STRAYS:
                 yield from self._guarded(f"the table of {kind}", partial(self._strays, db, kind, sql))
+            if self._has_packs:
+                yield from self._guarded("the table of packs", partial(self._strays, db, "events", _STRAY_PACKS))
             if self._has_parts:
                 yield from self._guarded("the table of parts", partial(self._parts, db))
 
@@ -250,7 +260,8 @@ class Checkup:
                 record = rows.record(found[0])
                 run = record.id
                 known = rows.blob(where, "runs.chain", found[0][6])
-                self.events += self._verified(db, key, record, known)
+                link = rows.link_of(found[0]) if record.first > 1 else GENESIS
+                self.events += self._verified(db, key, record, known, link)
         except DamagedRow as error:
             yield Finding(where=error.whose, what=_damage(error), next=_ONE_RUN, run=run)
         except CorruptLog as error:
@@ -262,7 +273,7 @@ class Checkup:
                 raise
             yield Finding(where=where, what=f"it cannot be read: {error}", next=_PAGES, run=run)
 
-    def _verified(self, db: sqlite3.Connection, key: int, record: RunRecord, known: bytes) -> int:
+    def _verified(self, db: sqlite3.Connection, key: int, record: RunRecord, known: bytes, link: bytes) -> int:
         """Return how many events a run has, if all of them are what was written."""
 
         def ask(question: Callable[[sqlite3.Connection], Any]) -> Any:
@@ -270,21 +281,48 @@ class Checkup:
 
         whose, of = f"run {record.id!r}", "facts where run = ?"
         has_parts = self._has_parts
+        facts = Facts(ask, of, _FACT_BODY, whose, key) if has_parts else Contents(ask, "facts", of, whose, key)
+        definitions = Contents(ask, "definitions", "definitions where true", "")
+        if record.first > 1:
+            _check_snapshot(db, record, facts, definitions)
         return verify(
-            _bodies(db, key, record),
-            facts=Facts(ask, of, _FACT_BODY, whose, key) if has_parts else Contents(ask, "facts", of, whose, key),
-            definitions=Contents(ask, "definitions", "definitions where true", ""),
+            _bodies(db, key, record, link, has_packs=self._has_packs),
+            facts=facts,
+            definitions=definitions,
             head=record.chain,
             position=record.head,
             known=known,
+            first=record.first,
+            link=link,
         )
 
 
-def _bodies(db: sqlite3.Connection, key: int, record: RunRecord) -> Iterator[bytes]:
+def _check_snapshot(
+    db: sqlite3.Connection, record: RunRecord, facts: Mapping[bytes, bytes], definitions: Mapping[bytes, bytes]
+) -> None:
+    """
+    See that the snapshot of a run whose log was truncated is there, with all that it refers to.
+
+    Raises:
+        CorruptLog: it is not, and it alone has what was removed.
+    """
+    stored = reading.load_snapshot(db, record.id)
+    why = "is missing" if stored is None else "is older than that" if stored.position < record.first - 1 else ""
+    if stored is not None and not why:
+        needed = Snapshot.opened(stored.body).references()
+        is_whole = all(key in facts for key in needed.facts) and all(key in definitions for key in needed.definitions)
+        why = "" if is_whole else "refers to a value or a definition that is missing"
+    if why:
+        raise CorruptLog(
+            f"its log was truncated before event {record.first}, and the snapshot of what was removed {why}"
+        )
+
+
+def _bodies(db: sqlite3.Connection, key: int, record: RunRecord, link: bytes, *, has_packs: bool) -> Iterator[bytes]:
     """Return the bodies of a run one by one, if their places and links follow one another."""
-    whose, following, link = f"run {record.id!r}", 1, GENESIS
+    whose, following = f"run {record.id!r}", record.first
     with closing(db.execute(_LOG, {"run": key})) as found:
-        for first, count, stored, at, body in found:
+        for first, count, stored, at, body in _segments(db, whose, key, record, found) if has_packs else found:
             segment = rows.one_segment(whose, first, count, body)
             rows.moment(whose, "segments.at", at)
             if segment.first != following:
@@ -294,6 +332,18 @@ def _bodies(db: sqlite3.Connection, key: int, record: RunRecord) -> Iterator[byt
                 raise CorruptLog("this segment or one before it was altered: its hash is another one", following)
             following = segment.last + 1
             yield segment.body
+
+
+def _segments(
+    db: sqlite3.Connection, whose: str, key: int, record: RunRecord, found: Iterable[reading.Row]
+) -> Iterator[reading.Row]:
+    """Yield the segments of a run in packs, and then those that were *found*; not what was truncated."""
+    for each in packs.read(db, whose, key, record.first - 1):
+        yield each.first, each.count, each.chain, each.at, each.body
+    for row in found:
+        first, count, *_ = row
+        if not (isinstance(first, int) and isinstance(count, int) and first + count <= record.first):
+            yield row
 
 
 def _damage(error: DamagedRow) -> str:

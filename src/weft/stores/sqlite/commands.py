@@ -13,9 +13,18 @@ from itertools import chain, islice
 
 from msgspec.structs import replace
 
-from weft.errors import DamagedRow, InvalidAppend, OwnershipLost, RunNotFound, RunOwned, StoreError
+from weft.errors import (
+    ConcurrentAppend,
+    DamagedRow,
+    InvalidAppend,
+    OwnershipLost,
+    RunNotFound,
+    RunOwned,
+    StoreError,
+)
 from weft.ports.store import ContentHash, RunRecord, RunStatus, StoredSnapshot
-from weft.stores.sqlite import streams
+from weft.ports.truncation import check_truncation, too_old_snapshot
+from weft.stores.sqlite import packs, reading, streams
 from weft.stores.sqlite.ownership import Session, transaction
 from weft.stores.sqlite.reading import find, find_owned
 from weft.stores.sqlite.statements import query
@@ -33,9 +42,17 @@ _RELEASE = query("release")
 _OLD_RUNS = query("old_runs")
 _FORSAKE_LARGE = query("forsake_large")
 _SNAPSHOT = query("snapshot")
+_TRUNCATE = query("truncate")
+_REMOVED_SEGMENTS = query("removed_segments")
+_REMOVED_PACKS = query("removed_packs")
+_BEGINS_SEGMENT = query("begins_segment")
+_FORSAKE_LARGE_FACT = query("forsake_large_fact")
+_ACQUIRE_MAIL = query("acquire_mail")
 _FORGET_SNAPSHOT = "delete from snapshots where run = ?"
+_REMOVED = "update store set generation = generation + 1"  # so that the note of the last commit is not trusted
 
 _PURGED_AT_ONCE = 200  # runs; between two such transactions others get their turn
+_REMOVED_AT_ONCE = 1_000  # segments of a truncated run
 
 
 def save(db: sqlite3.Connection, session: Session, record: RunRecord, body: bytes) -> None:
@@ -55,6 +72,7 @@ def save(db: sqlite3.Connection, session: Session, record: RunRecord, body: byte
             db.execute(_REPLACE, (*told, record.updated_at, *came_of, key))
             _forget_segments(db, key)
             db.execute(_FORGET_SNAPSHOT, (key,))
+            db.execute(_REMOVED)
         if record.head:
             db.execute(_SEGMENT, ((key << 32) + 1, record.head, record.chain, record.updated_at, body))
 
@@ -76,7 +94,71 @@ def save_snapshot(db: sqlite3.Connection, run: RunId, snapshot: StoredSnapshot, 
             raise InvalidAppend(
                 f"a snapshot of {snapshot.position} events of run {run!r}, which has {record.head}; append them first"
             )
+        if snapshot.position < record.first - 1:
+            raise InvalidAppend(too_old_snapshot(run, snapshot.position, record.first))
         db.execute(_SNAPSHOT, (key, snapshot.position, snapshot.body))
+
+
+def truncate_before(
+    db: sqlite3.Connection,
+    _: Session,
+    run: RunId,
+    first: int,
+    *,
+    link: bytes,
+    expected: int,
+    epoch: int,
+    facts: Collection[ContentHash],
+) -> None:
+    """Note that the log of a run begins with event *first*: what stands before it is not read any more."""
+    with transaction(db):
+        key, record = find(db, run)
+        if record.epoch != epoch:
+            raise OwnershipLost(run, epoch, record.epoch)
+        if record.head != expected:
+            raise ConcurrentAppend(run, expected, record.head)
+        if first > record.first:
+            check_truncation(run, first, record.head, reading.load_snapshot(db, run), _begins(db, run, key, first))
+            db.execute(_TRUNCATE, (key, first, link))
+            # The link that is known may stand in what is removed: from now on it is that of the head.
+            db.execute("update runs set chain = ? where key = ?", (record.chain, key))
+        of_run = [(key, content) for content in facts]
+        db.executemany(_FORSAKE_LARGE_FACT, of_run)
+        db.executemany("delete from facts where run = ? and hash = ?", of_run)
+
+
+def _begins(db: sqlite3.Connection, run: RunId, key: int, first: int) -> set[int]:
+    """Return *first* if a segment of the run with this *key* begins there."""
+    if db.execute(_BEGINS_SEGMENT, {"run": key, "first": first}).fetchone()[0]:
+        return {first}
+    return {each.first for each in packs.read(db, f"run {run!r}", key, first - 1, first)}
+
+
+def remove_truncated(db: sqlite3.Connection, _: Session, run: RunId) -> bool:
+    """Remove some of what stands before the first event of a truncated run; return whether there is more."""
+    with transaction(db):
+        row = db.execute(
+            "select r.key, t.first from runs r join truncations t on t.run = r.key where r.id = ?", (run,)
+        ).fetchone()
+        if row is None:  # it was deleted meanwhile
+            return False
+        key, first = row
+        asked = {"run": key, "first": first, "most": _REMOVED_AT_ONCE}
+        db.execute(_REMOVED_PACKS, asked)
+        packs.cut(db, f"run {run!r}", key, first)
+        gone = db.execute(_REMOVED_SEGMENTS, asked).rowcount
+        db.execute(_REMOVED)
+    return gone == _REMOVED_AT_ONCE
+
+
+def compact(db: sqlite3.Connection, _: Session, run: RunId) -> tuple[int, bool]:
+    """Move some old segments of a run into packs; return how many, and whether there are more."""
+    with transaction(db):
+        key, _record = find(db, run)
+        moved, more = packs.move_some(db, f"run {run!r}", key)
+        if moved:
+            db.execute(_REMOVED)
+    return moved, more
 
 
 def acquire(db: sqlite3.Connection, session: Session, run: RunId) -> RunRecord:
@@ -85,6 +167,7 @@ def acquire(db: sqlite3.Connection, session: Session, run: RunId) -> RunRecord:
         key = _key_if_free(db, session, run)
         _, owner, _ = find_owned(db, run)  # what is damaged is not touched
         db.execute(_ACQUIRE, (session.key, key))
+        db.execute(_ACQUIRE_MAIL, (session.key, key))
         return replace(find(db, run)[1], owner_died=session.is_left_by_death(db, owner))
 
 
@@ -109,6 +192,7 @@ def acquire_many(
                 taken[run] = replace(record, epoch=record.epoch + 1, owner=session.words, owner_died=died)
                 keys.append(key)
         db.executemany(_ACQUIRE, [(session.key, key) for key in keys])
+        db.executemany(_ACQUIRE_MAIL, [(session.key, key) for key in keys])
     return taken
 
 
@@ -179,4 +263,6 @@ def _forget(db: sqlite3.Connection, key: int) -> None:
 
 
 def _forget_segments(db: sqlite3.Connection, key: int) -> None:
-    db.execute("delete from segments where place between ? << 32 and (? << 32) + 4294967295", (key, key))
+    for table in ("segments", "packs"):
+        db.execute(f"delete from {table} where place between ? << 32 and (? << 32) + 4294967295", (key, key))  # noqa: S608
+    db.execute("delete from truncations where run = ?", (key,))

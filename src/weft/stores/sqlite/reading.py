@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, get_args
 
 from weft.errors import DamagedRow, MissingContent, RunNotFound, StoreError
 from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus, Segment, StoredSnapshot
-from weft.stores.sqlite import rows
+from weft.stores.sqlite import packs, rows
 from weft.stores.sqlite.statements import query
 from weft.typing import RunId
 
@@ -32,6 +32,7 @@ _FREE_PAGE = query("free_page")
 _SEGMENTS = query("segments")
 _SEGMENTS_BETWEEN = query("segments_between")
 _SNAPSHOT = query("load_snapshot")
+_TIMES = query("times")
 _FACT_BODY = query("fact_body")
 _SEEN = query("statuses")
 _STRAYS = query("strays")
@@ -117,9 +118,18 @@ def load(db: sqlite3.Connection, run: RunId, position: int) -> LoadedRun:
 
 def _load(db: sqlite3.Connection, run: RunId, position: int) -> LoadedRun:
     row = _row(db, run)
-    found = fetched(db, _SEGMENTS, {"run": row[0], "position": position})
-    known = rows.blob(f"run {run!r}", "runs.chain", row[6])
-    return LoadedRun(rows.record(row), rows.segments(run, found, position), known)
+    key, whose, record = row[0], f"run {run!r}", rows.record(row)
+    since = max(position, record.first - 1)
+    found = _packed(db, run, key, since)
+    found += fetched(db, _SEGMENTS, {"run": key, "position": since})
+    known = rows.blob(whose, "runs.chain", row[6])
+    link = rows.link_of(row) if record.first > 1 else b""
+    return LoadedRun(record, rows.segments(run, found, since), known, link)
+
+
+def _packed(db: sqlite3.Connection, run: RunId, key: int, position: int, last: int = 0xFFFFFFFF) -> list[Row]:
+    """Return the segments in packs, from the pack that holds the event after *position*, as single rows."""
+    return [(each.first, each.count, each.body) for each in packs.read(db, f"run {run!r}", key, position, last)]
 
 
 def load_many(db: sqlite3.Connection, runs: Collection[RunId]) -> dict[RunId, LoadedRun | StoreError]:
@@ -138,9 +148,23 @@ def _loaded(db: sqlite3.Connection, run: RunId) -> LoadedRun | StoreError:
 def load_between(db: sqlite3.Connection, run: RunId, first: int, last: int) -> list[Segment]:
     """Return the segments that hold the events from *first* to *last*."""
     with _one_moment(db):
-        key = _row(db, run)[0]
-        found = fetched(db, _SEGMENTS_BETWEEN, {"run": key, "first": first, "last": last})
-    return rows.segments(run, found, first - 1)
+        row = _row(db, run)
+        key, first = row[0], max(first, rows.record(row).first)
+        found = _packed(db, run, key, first - 1, last) if first <= last else []
+        found += fetched(db, _SEGMENTS_BETWEEN, {"run": key, "first": first, "last": last}) if first <= last else []
+    return [each for each in rows.segments(run, found, first - 1) if each.first <= last]
+
+
+def times(db: sqlite3.Connection, run: RunId) -> list[Row]:
+    """Return when each segment of a run was written: its first event, how many it has, and the time."""
+    with _one_moment(db):
+        row = db.execute(_RECORD, (run,)).fetchone()
+        if row is None:
+            return []
+        first = rows.record(row).first
+        packed = [(each.first, each.count, each.at) for each in packs.read(db, f"run {run!r}", row[0], first - 1)]
+        found = [*packed, *fetched(db, _TIMES, (run,))]
+    return [each for each in found if each[0] >= first]
 
 
 def load_snapshot(db: sqlite3.Connection, run: RunId) -> StoredSnapshot | None:

@@ -27,7 +27,8 @@ _STATUSES = get_args(RunStatus)
 def record(row: Sequence[Any]) -> RunRecord:
     """Return what a row of ``record.sql`` says of a run."""
     (key, id_, workflow, version, status, reason, link, epoch, created_at, updated_at, owner, *rest) = row
-    (failures, dead_letters, finished_at, outcome, first, count, last_link, at, session, pid, host, wake_at) = rest
+    (failures, dead_letters, finished_at, outcome, first, count, last_link, at, session, pid, host, *others) = rest
+    wake_at, begins, _ = others
     whose = run_named(id_, key)
     if first is None:
         head, last_link, at = 0, link, updated_at
@@ -46,6 +47,7 @@ def record(row: Sequence[Any]) -> RunRecord:
         dead_letters=whole(whose, "runs.dead_letters", dead_letters, 0),
         outcome=blob(whose, "runs.outcome", outcome),
         head=head,
+        first=1 if begins is None else whole(whose, "truncations.first", begins, 1),
         chain=blob(whose, "runs.chain" if first is None else "segments.chain", last_link),
         epoch=whole(whose, "runs.epoch", epoch, FIRST_EPOCH),
         created_at=moment(whose, "runs.created_at", created_at),
@@ -54,6 +56,11 @@ def record(row: Sequence[Any]) -> RunRecord:
         wake_at=None if wake_at is None else moment(whose, "wakes.at", wake_at),
         owner=None if session is None else holder(whose, pid, host),
     )
+
+
+def link_of(row: Sequence[Any]) -> bytes:
+    """Return the link before the first event that a truncated run has left, from a row of ``record.sql``."""
+    return blob(run_named(row[1], row[0]), "truncations.link", row[-1])
 
 
 def segments(run: RunId, found: Sequence[Sequence[Any]], position: int) -> list[Segment]:

@@ -31,6 +31,9 @@ WITH_OUTCOMES = 6
 WITH_INBOX = 8
 """The first version that has messages for runs, and the times at which they are woken."""
 
+WITH_PACKS = 13
+"""The first version that has packs of segments, and logs that were truncated."""
+
 _OLDEST_SQLITE = (3, 33)  # the first with `update ... from`
 _CHECKPOINT_PAGES = 8000  # 32 MB: what the log may reach when the writer is never idle
 _PAUSE = 0.01  # seconds between two tries to have a file alone

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from weft.errors import InvalidStoreOption, StoreClosed, StoreError, StoreUnavailable, WrongLoop
+from weft.ports.schedules import DueSchedules, StoredSchedule
 from weft.ports.store import (
     AT_REST,
     DUE,
@@ -44,7 +45,7 @@ from weft.ports.store import (
     StoredSnapshot,
 )
 from weft.ports.streams import Chunk
-from weft.stores.sqlite import commands, commits, inbox, reading, schema, streams
+from weft.stores.sqlite import commands, commits, inbox, reading, schedules, schema, streams
 from weft.stores.sqlite.commits import CommitNote
 from weft.stores.sqlite.database_thread import DatabaseThread
 from weft.stores.sqlite.doorbell import Doorbell, ring
@@ -241,6 +242,40 @@ class SQLiteStore:
         """Return the segments that hold these events."""
         return await self._read(reading.load_between, run, first, last)
 
+    async def truncate_before(
+        self,
+        run: RunId,
+        first: int,
+        *,
+        link: bytes,
+        expected: int,
+        epoch: int,
+        facts: Collection[ContentHash] = (),
+    ) -> None:
+        """Remove the events before number *first*: at once for those that read, from the file in slices."""
+        await self._remove(
+            [run],
+            commands.truncate_before,
+            run,
+            first,
+            link=link,
+            expected=expected,
+            epoch=epoch,
+            facts=list(facts),
+        )
+        while await self._remove([run], commands.remove_truncated, run):
+            pass
+
+    # -- CompactStore ----------------------------------------------------------------------------
+
+    async def compact(self, run: RunId) -> int:
+        """Move old segments of a run into packs, in slices; return how many."""
+        moved, more = 0, True
+        while more:
+            some, more = await self._remove([run], commands.compact, run)
+            moved += some
+        return moved
+
     # -- OwnedStore ------------------------------------------------------------------------------
 
     async def acquire(self, run: RunId) -> RunRecord:
@@ -399,6 +434,24 @@ class SQLiteStore:
     async def load_progress(self, run: RunId) -> bytes | None:
         """Return the progress of a run that was last kept."""
         return await self._read(streams.load_progress, run)
+
+    # -- ScheduleStore ---------------------------------------------------------------------------
+
+    async def put_schedule(self, row: StoredSchedule) -> bool:
+        """Write *row* in place of the one with its revision, or as a new one; return whether it was written."""
+        return await self._write_about([], schedules.put, row)
+
+    async def list_schedules(self, name: str | None = None) -> Sequence[StoredSchedule]:
+        """Return all rows of schedules, or the one of this *name*."""
+        return await self._read(schedules.listed, name)
+
+    async def due_schedules(self, workflows: Collection[str], now: float, *, limit: int = 100) -> DueSchedules:
+        """Return the schedules that are due."""
+        return await self._read(schedules.due, workflows, now, limit)
+
+    async def delete_schedule(self, name: str) -> bool:
+        """Delete the row of a schedule; return whether it was there."""
+        return await self._write_about([], schedules.delete, name)
 
     # -- CheckpointStore -------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from weft.errors import CorruptStore, RunNotFound
-from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
+from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus, StoredSnapshot
 from weft.stores.sqlite import commits, reading, rows, schema
 from weft.stores.sqlite.error_mapping import translated
 from weft.stores.sqlite.ownership import is_alive
@@ -36,7 +36,6 @@ from weft.typing import RunId
 T = TypeVar("T")
 
 _HOLDERS = query("holders")
-_TIMES = query("times")
 _UNINDEXED = "select 1 from runs not indexed where id = ? limit 1"
 _KEY = "(select key from runs where id = ?)"
 _FACT_BODY = query("fact_body").replace("f.run = ?", f"f.run = {_KEY}")
@@ -162,8 +161,17 @@ class SQLiteView:
 
     def times(self, run: RunId) -> Sequence[Written]:
         """Return when the events of a run were written, segment by segment."""
-        found = self.ask(lambda db: reading.fetched(db, _TIMES, (run,)))
+        found = self.ask(lambda db: reading.times(db, run))
         return [Written(*rows.written(run, *row)) for row in found]
+
+    def load_snapshot(self, run: RunId) -> StoredSnapshot | None:
+        """
+        Return the snapshot of a run; None if it has none.
+
+        Raises:
+            RunNotFound: nothing was ever stored under this id.
+        """
+        return self.ask(lambda db: reading.load_snapshot(db, run))
 
     def owners(self, run: RunId | None = None) -> dict[RunId, str]:
         """Return who holds which run, in words, where that is alive; of one *run*, or of all that are held."""

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from weft.testing.contracts.log_store import LogStoreContract
     from weft.testing.contracts.owned_store import OwnedStoreContract
     from weft.testing.contracts.queue_store import QueueStoreContract
+    from weft.testing.contracts.schedule_store import ScheduleStoreContract
     from weft.testing.contracts.scheduler import SchedulerContract
     from weft.testing.contracts.shared_store import SharedStoreContract
     from weft.testing.contracts.snapshot_store import SnapshotStoreContract
     from weft.testing.contracts.statistics_store import StatisticsStoreContract
     from weft.testing.contracts.store import StoreContract
     from weft.testing.contracts.stream_store import StreamStoreContract
+    from weft.testing.contracts.truncating_store import TruncatingStoreContract
 
 __all__ = [
     "ConcurrentExecutorContract",
@@ -47,6 +49,7 @@ __all__ = [
     "LogStoreContract",
     "OwnedStoreContract",
     "QueueStoreContract",
+    "ScheduleStoreContract",
     "SchedulerContract",
     "SharedInboxContract",
     "SharedStoreContract",
@@ -54,6 +57,7 @@ __all__ = [
     "StatisticsStoreContract",
     "StoreContract",
     "StreamStoreContract",
+    "TruncatingStoreContract",
 ]
 
 _HOMES = {
@@ -68,10 +72,12 @@ _HOMES = {
     "LogStoreContract": "log_store",
     "OwnedStoreContract": "owned_store",
     "QueueStoreContract": "queue_store",
+    "ScheduleStoreContract": "schedule_store",
     "SchedulerContract": "scheduler",
     "SharedInboxContract": "inbox_store",
     "SharedStoreContract": "shared_store",
     "SnapshotStoreContract": "snapshot_store",
+    "TruncatingStoreContract": "truncating_store",
     "StatisticsStoreContract": "statistics_store",
     "StoreContract": "store",
     "StreamStoreContract": "stream_store",

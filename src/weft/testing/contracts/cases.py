@@ -25,6 +25,7 @@ from weft.ports.store import (
     RunRecord,
     SnapshotStore,
     Store,
+    TruncatingStore,
 )
 
 P = ParamSpec("P")
@@ -38,6 +39,10 @@ class LogAndFactStore(LogStore, FactStore, Protocol):
 
 class SnapshotLogStore(LogStore, SnapshotStore, OwnedStore, ListableStore, Protocol):
     """The store that the contract of snapshots tests."""
+
+
+class TruncatingLogStore(SnapshotLogStore, TruncatingStore, Protocol):
+    """The store that the contract of truncation tests."""
 
 
 class OwnedLogStore(LogStore, OwnedStore, ListableStore, Protocol):

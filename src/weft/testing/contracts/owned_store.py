@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from weft.errors import OwnershipLost, RunNotFound
+from weft.core.components.step import step
+from weft.core.workflow import Workflow
+from weft.errors import OwnershipLost, RunNotFound, WeftError
+from weft.executors import TaskExecutor
 from weft.ports.store import FINISHED, FIRST_EPOCH, RunRecord, RunStatus
+from weft.runner import AsyncRunner
 from weft.testing.contracts.cases import OwnedLogStore, first, more, opened, take_free, write
+from weft.testing.contracts.owner import in_a_loop
 
 
 class OwnedStoreContract:
@@ -108,6 +115,41 @@ class OwnedStoreContract:
         await store.open()
         taken = await store.acquire_many("abc")
         assert [isinstance(each, RunRecord) and each.owner_died for each in taken.values()] == [False] * 3
+
+    @in_a_loop
+    async def test_a_run_that_kills_its_owners_is_parked_although_one_of_them_has_started_nothing(
+        self, store: OwnedLogStore
+    ) -> None:
+        """Five owners die: of what they start, but for the third, which only has the run."""
+        begun: asyncio.Queue[str] = asyncio.Queue()
+
+        async def kills(name: str) -> None:
+            begun.put_nowait(name)
+            await asyncio.Event().wait()
+
+        fatal = Workflow("fatal", step(kills))
+        starts: list[str] = []
+        for life in ("starts", "starts", "is busy", "starts", "is told"):
+            runner = await AsyncRunner(store, executors={"async": TaskExecutor(capacity=1)}).open()
+            if life == "is busy":
+                await runner.start(fatal, "busy", id="busy")
+                assert await begun.get() == "busy"
+            if await store.list(workflow="fatal"):
+                await runner.resume("a", workflow=fatal)
+            else:
+                await runner.start(fatal, "a", id="a")
+            if life == "starts":
+                starts.append(await begun.get())
+            else:
+                await runner.checkpoint("a")
+            is_parked = life == "is told" and await runner.status("a") == "parked"
+            await self.crash(store)
+            with suppress(WeftError):  # what is left of that process can write nothing
+                await runner.close(grace=0.0)
+
+        assert starts == ["a"] * 3
+        assert begun.empty()
+        assert is_parked
 
     @opened
     async def test_only_what_has_something_to_do_is_taken_unless_more_is_asked_for(self, store: OwnedLogStore) -> None:

@@ -258,3 +258,57 @@ class QueueStoreContract:
         await store.enqueue([new("a")], Placement())
         await claimed(store)
         assert store.is_sure
+
+    @opened
+    async def test_a_finished_run_that_gets_a_message_is_in_its_queue_again(self, store: QueuedLogStore) -> None:
+        await store.enqueue([new("a")], Placement("reports", 5))
+        (record,) = await store.claim(1, queues=["reports"], workflows=KNOWN)
+        await write(store, more("a", 1, epoch=record.epoch, status="failed", release=True))
+
+        await store.post([message("a", b"retry")])
+
+        assert await claimed(store, 10, "default") == []
+        assert await claimed(store, 10, "reports") == ["a"]
+
+    @opened
+    async def test_a_flood_of_one_key_does_not_hold_up_the_others(self, store: QueuedLogStore) -> None:
+        await store.enqueue([new(f"a{number:03}") for number in range(100)], Placement(key="a"))
+        assert await claimed(store, 10) == [f"a{number:03}" for number in range(10)]
+
+        await store.enqueue([new(f"b{number}") for number in range(5)], Placement(key="b"))
+        await store.enqueue([new("c0")], Placement(key="c"))
+
+        got = await claimed(store, 11)
+        assert sorted(run[0] for run in got[:3]) == ["a", "b", "c"]
+        assert [run for run in got if run[0] == "b"] == ["b0", "b1", "b2", "b3", "b4"]
+        assert [run for run in got if run[0] == "a"] == ["a010", "a011", "a012", "a013", "a014"]
+        assert await claimed(store, 100) == [f"a{number:03}" for number in range(15, 100)]
+
+    @opened
+    async def test_runs_with_a_key_and_those_without_alternate(self, store: QueuedLogStore) -> None:
+        await store.enqueue([new(f"x{number}") for number in range(6)], Placement())
+        await store.enqueue([new(f"a{number}") for number in range(6)], Placement(key="a"))
+        await store.enqueue([new("urgent")], Placement(priority=1, key="a"))
+
+        assert await claimed(store, 5) == ["urgent", "x0", "a0", "x1", "a1"]
+
+    @opened
+    async def test_a_run_that_comes_back_has_no_turn(self, store: QueuedLogStore) -> None:
+        await store.enqueue([new(f"a{number}") for number in range(3)], Placement(key="a"))
+        (first_run,) = await claimed(store, 1)
+        await store.release([first_run])
+
+        assert sorted(await claimed(store, 2)) == ["a0", "a1"]
+        assert await claimed(store, 2) == ["a2"]
+
+    @opened
+    async def test_queues_say_how_many_wait_and_for_how_long(self, store: QueuedLogStore) -> None:
+        await store.enqueue([new("a"), new("b")], Placement(key="k"))
+        await store.enqueue([new("c")], Placement("mail", scheduled_at=time.time() + 900))
+        await store.enqueue([new("d")], Placement("mail", scheduled_at=time.time() - 900))
+        await claimed(store, 1)
+
+        plain, mail = await store.queues()
+        assert (plain.queue, plain.waiting, plain.later, plain.held, plain.keys) == ("default", 1, 0, 1, 1)
+        assert (mail.queue, mail.waiting, mail.later, mail.held, mail.keys) == ("mail", 1, 1, 0, 0)
+        assert mail.oldest > 800

@@ -1,7 +1,7 @@
 -- Own the runs that are free, each in its next epoch.  Returns their records, and whether the owner before died.
 -- Whether a run is free is checked again on the newest version of its row in the queue, where others may be faster.
 with asked as (
-    select r.key, coalesce(
+    select r.key, r.queue, r.priority, coalesce(
         q.owner <> $2::bigint and w.ended_at is null and w.expires_at <= statement_timestamp(), false
     ) as is_left
     from {schema}.weft_runs r
@@ -11,8 +11,8 @@ with asked as (
     order by r.id
     for no key update of r
 ), held as (
-    insert into {schema}.weft_queue as q (run, owner, scheduled_at, wake)
-    select key, $2, 'infinity', 0 from asked order by key
+    insert into {schema}.weft_queue as q (run, owner, scheduled_at, wake, queue, priority)
+    select key, $2, 'infinity', 0, queue, priority from asked order by key
     on conflict (run) do update set owner = excluded.owner
     where q.owner is null or q.owner = excluded.owner or exists (
         select from {schema}.weft_workers w

@@ -2,6 +2,8 @@
 -- to be released and are not, since a message came at the same moment.
 -- What is not returned by `created` or `changed` writes nothing anywhere.
 -- If the new runs are for any worker, $28 is their queue, $29 their priority and $30 when they are due; null is now.
+-- Otherwise $33 is where they go if this owner releases them.
+-- $34 is the key by which they take turns with others: after the last one of the key, and not before the first of all.
 with given as materialized (
     select *
     from unnest(
@@ -15,11 +17,11 @@ with given as materialized (
 ), created as (
     insert into {schema}.weft_runs (
         id, workflow, version, status, reason, failures, dead_letters, outcome, head, chain, epoch, created_at,
-        updated_at, finished_at, wake_at
+        updated_at, finished_at, wake_at, queue, priority
     )
     select run, workflow, coalesce(version, ''), coalesce(status, 'running'), reason, failures, dead_letters, outcome,
            count, chain, epoch, at, at, case when status in ('completed', 'failed', 'cancelled') then at end,
-           nullif(wake_at, 'infinity')
+           nullif(wake_at, 'infinity'), coalesce($28::text, $33::text), coalesce($29::integer, 0)
     from given
     where is_new
     order by run
@@ -69,6 +71,13 @@ with given as materialized (
     join accepted a on a.place = d.place
     order by d.hash
     on conflict do nothing
+), snapped as (
+    insert into {schema}.weft_snapshots (run, position, body)
+    select a.key, g.expected + g.count, s.body
+    from unnest($31::bigint[], $32::bytea[]) as s (place, body)
+    join accepted a on a.place = s.place
+    join given g on g.place = s.place
+    on conflict (run) do update set position = excluded.position, body = excluded.body
 ), taken as (
     delete from {schema}.weft_inbox i
     using unnest($25::bigint[], $26::bigint[]) as t (place, number), accepted a
@@ -84,12 +93,27 @@ with given as materialized (
     join given g on g.place = a.place
     where g.is_new or g.is_released or g.status is not null or g.wake_at is not null
        or a.place = any($25::bigint[])
+), following as (
+    select greatest(
+        coalesce((
+            select max(q.turn) + 1
+            from {schema}.weft_queue q
+            where q.owner is null and q.turn is not null and q.queue = $28::text and q.priority = $29::integer and q.fair_key = $34
+        ), 0),
+        coalesce((
+            select min(q.turn)
+            from {schema}.weft_queue q
+            where q.owner is null and q.turn is not null and q.queue = $28::text and q.priority = $29::integer
+        ), 0)
+    ) as turn
+    where $34::text is not null and $30::double precision is null
 ), entered as (
-    insert into {schema}.weft_queue (run, owner, scheduled_at, wake, queue, priority)
+    insert into {schema}.weft_queue (run, owner, scheduled_at, wake, queue, priority, fair_key, turn)
     select key, case when is_released then null else $27::bigint end,
            case when $28::text is null or due = 'infinity' then due
                 else coalesce($30::double precision, extract(epoch from statement_timestamp())) end,
-           0, coalesce($28, 'default'), coalesce($29::integer, 0)
+           0, coalesce($28, $33), coalesce($29, 0), $34,
+           (select f.turn from following f) + row_number() over (order by key) - 1
     from asked
     where is_new and not (is_released and is_finished)
 ), finished as (

@@ -9,6 +9,14 @@ with gone as (
     delete from {schema}.weft_events e using gone g where e.run = g.key
 ), facts as (
     delete from {schema}.weft_facts f using gone g where f.run = g.key
+), snapshots as (
+    delete from {schema}.weft_snapshots s using gone g where s.run = g.key
+), streams as (
+    delete from {schema}.weft_streams s using gone g where s.run = g.key
+), chunks as (
+    delete from {schema}.weft_chunks c using gone g where c.run = g.key
+), progress as (
+    delete from {schema}.weft_progress p using gone g where p.run = g.key
 ), inbox as (
     delete from {schema}.weft_inbox i using gone g where i.run = g.key
 ), queue as (

@@ -1,22 +1,27 @@
 -- Messages, in their order.  The row of the queue is locked before a number is drawn, so that the messages of a run
 -- become visible in the order of their numbers.  Returns the places of those whose runs exist, and the numbers, both
--- sorted, and whether this owner has one of the runs.
+-- sorted, and whether this owner has one of the runs.  If another run continues one of the runs, nothing is stored, and
+-- it is returned which: a row that was locked is read as it is then, so that no continuation is missed.
 with given as materialized (
     select *
     from unnest($1::text[], $2::text[], $3::double precision[], $4::bytea[]) with ordinality
         as g (run, kind, at, body, place)
-), known as (
-    select r.key, r.id
+), found as materialized (
+    select r.key, r.id, r.successor, r.queue, r.priority
     from {schema}.weft_runs r
     where r.id in (select run from given)
     order by r.id
     for key share
+), continued as (
+    select f.id from found f where f.successor is not null
+), known as (
+    select f.key, f.id, f.queue, f.priority from found f where not exists (select from continued)
 ), raised as (
-    insert into {schema}.weft_queue as q (run, owner, scheduled_at, wake)
-    select k.key, null, extract(epoch from statement_timestamp()), count(*)
+    insert into {schema}.weft_queue as q (run, owner, scheduled_at, wake, queue, priority)
+    select k.key, null, extract(epoch from statement_timestamp()), count(*), k.queue, k.priority
     from known k
     join given g on g.run = k.id
-    group by k.key
+    group by k.key, k.queue, k.priority
     order by k.key
     on conflict (run) do update
     set wake = q.wake + excluded.wake, scheduled_at = least(q.scheduled_at, excluded.scheduled_at)
@@ -43,4 +48,5 @@ select coalesce((select array_agg(g.place order by g.place) from given g where g
                 array[]::bigint[]),
        coalesce((select array_agg(number order by number) from posted), array[]::bigint[]),
        exists (select from raised where owner = $5), (select count(*) from told),
-       (select count(*) from woken)
+       (select count(*) from woken),
+       coalesce((select array_agg(id) from continued), array[]::text[])

@@ -1,6 +1,8 @@
--- Put another record in place of the one of a run that is locked; its log is deleted.
+-- Put another record in place of the one of a run that is locked; its log and its snapshot are deleted.
 with removed as (
     delete from {schema}.weft_events where run = $1::bigint
+), forgotten as (
+    delete from {schema}.weft_snapshots where run = $1
 )
 update {schema}.weft_runs
 set workflow = $2, version = $3, status = $4, reason = $5, failures = $6, dead_letters = $7, outcome = $8, head = $9,

@@ -1,0 +1,2 @@
+-- Give all places of an owner back.
+delete from {schema}.weft_limit_places where owner = $1

@@ -1,0 +1,1 @@
+select exists (select 1 from segments where place = (:run << 32) + :first)

@@ -1,0 +1,1 @@
+insert or replace into packs (place, count, body) values (?, ?, ?)
