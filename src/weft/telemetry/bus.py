@@ -78,6 +78,7 @@ class Bus:
     worker_restart: Handlers
     worker_evicted: Handlers
     worker_parked: Handlers
+    values_evicted: Handlers
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

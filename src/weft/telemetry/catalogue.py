@@ -32,6 +32,7 @@ BATCH_STOP: Final = "weft.runner.batch.stop"
 WORKER_RESTART: Final = "weft.runner.worker.restart"
 WORKER_PARKED: Final = "weft.runner.worker.parked"
 WORKER_EVICTED: Final = "weft.runner.worker.evicted"
+VALUES_EVICTED: Final = "weft.runner.values.evicted"
 
 PREFIX: Final = "weft.runner."
 
@@ -93,6 +94,12 @@ CATALOGUE: Final[tuple[Entry, ...]] = (
     Entry(
         WORKER_EVICTED, "a run that only waits leaves memory; it comes back when it is due or sent something", (), _RUN
     ),
+    Entry(
+        VALUES_EVICTED,
+        "cold values of a live run leave memory; they are read from the store when they are asked for",
+        ("facts", "bytes"),
+        _RUN,
+    ),
 )
 
 EVENTS: Final[tuple[str, ...]] = tuple([entry.name for entry in CATALOGUE])
@@ -100,6 +107,7 @@ EVENTS: Final[tuple[str, ...]] = tuple([entry.name for entry in CATALOGUE])
 
 MEANINGS: Final[dict[str, str]] = {
     "attempt": "which attempt it is, from 1",
+    "bytes": "how many bytes of values have left memory, by estimate",
     "carrier": (
         "text about the caller, by name: a handler of `input.receive` can add to it, and what is in it is stored "
         "with the input; the other events have that of the last input"
@@ -110,6 +118,7 @@ MEANINGS: Final[dict[str, str]] = {
     "error": "the exception",
     "events": "how many events are written or were read",
     "executor": "`inline`, `async`, `thread`, `process`, or the name of another one",
+    "facts": "how many facts have left memory",
     "handle": "the attempt: the same object in all its events, see above",
     "is_final": "whether the component has failed for good: no retry, fallback or skip follows",
     "is_new": "whether the run is started with this input",

@@ -24,7 +24,7 @@ class Levels:
     (Levels(1 runs, 2 in flight, 0 queued, 1 waiting), {('orders', 'running'): 1}, {'orders': 1})
     """
 
-    __slots__ = ("in_flight", "queued", "runs", "waiting")
+    __slots__ = ("in_flight", "queued", "resident_bytes", "runs", "waiting")
 
     def __init__(self) -> None:
         self.runs: dict[tuple[str, str], int] = {}
@@ -35,6 +35,12 @@ class Levels:
         """How many runnables wait for a slot of their run, or for the store."""
         self.waiting: dict[str, int] = {}
         """How many runnables wait for time or a limit."""
+        self.resident_bytes = 0
+        """How many bytes the values in memory take, by estimate, of the runners with a ``memory_budget``."""
+
+    def add_resident_bytes(self, size: int) -> None:
+        """Count the values of a runner."""
+        self.resident_bytes += size
 
     def add_runs(self, counts: Mapping[tuple[str, str], int]) -> None:
         """Count runs, by workflow and status."""

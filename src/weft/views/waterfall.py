@@ -9,8 +9,8 @@ It is computed from the log alone.  An event without a time happened within 10 m
     ...     handle = runner.start(Workflow("double", step(lambda x: 2 * x, name="double")), 21)
     ...     _ = handle.result()
     ...     picture = waterfall(runner.get(handle.id))
-    >>> [(row.component, row.state, [bar.reason for bar in row.bars]) for row in picture.rows]
-    [('double', 'done', ['running'])]
+    >>> [(row.component, row.state, row.bars[-1].reason) for row in picture.rows]
+    [('double', 'done', 'running')]
 """
 
 from __future__ import annotations
@@ -113,6 +113,9 @@ def waterfall(run: Run, *, now: float | None = None) -> Waterfall:
     """
     memory = run.memory
     reading = _Reading(memory.lineage.gathered or {})
+    if memory.lineage.removed:  # of events that a snapshot has kept the times are not known: they come first
+        times = (at for event in memory.log if (at := _time_of(event)) is not None)
+        reading.first = reading.last = next(times, now or 0.0)
     for event in memory.log:
         reading.read(event)
     present = (
