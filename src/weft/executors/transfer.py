@@ -34,7 +34,7 @@ from weft.core.lineage.fact import Fact
 from weft.core.lineage.lineage import Lineage
 from weft.core.plan.node import FunctionNode, Kind
 from weft.core.run.runnable import Outcome, Runnable
-from weft.errors import NoRun, NotTransferable
+from weft.errors import NoRun, NotTransferable, an
 from weft.typing import Address
 
 _log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def pack(ticket: int, runnable: Runnable) -> bytes:
         runnable.is_condition,
     )
     inputs = [runnable.lineage.fact(address).value for address in runnable.inputs]
-    entries = _packed_entries(runnable) if runnable.entries else b""
+    entries = packed_entries(runnable) if runnable.entries else b""
     try:
         outlet = None if runnable.family is None else runnable.family.outlet
         keeps_streams = None if outlet is None else outlet.keeps_streams
@@ -113,7 +113,7 @@ def pack(ticket: int, runnable: Runnable) -> bytes:
         raise _explained(runnable.component, call, runnable.args, kwargs, error) from error
 
 
-def _packed_entries(runnable: Runnable) -> bytes:
+def packed_entries(runnable: Runnable) -> bytes:
     """Return what is to be called before the function, as bytes; empty, which is logged, if it cannot be pickled."""
     try:
         return pickle.dumps(runnable.entries, pickle.HIGHEST_PROTOCOL)
@@ -122,7 +122,7 @@ def _packed_entries(runnable: Runnable) -> bytes:
         return b""
 
 
-def _unpacked_entries(component: str, data: bytes) -> tuple[Callable[[], object], ...]:
+def unpacked_entries(component: str, data: bytes) -> tuple[Callable[[], object], ...]:
     try:
         entries: tuple[Callable[[], object], ...] = pickle.loads(data) if data else ()  # noqa: S301 - our own parent's
     except BaseException:  # noqa: BLE001 - as above
@@ -141,7 +141,7 @@ def _explained(component: str, call: Any, args: tuple[Any, ...], kwargs: dict[st
         try:
             _framed(0, value)
         except Exception as own:  # noqa: BLE001 - this is the one
-            shown = what if value is call else f"{what}, a {type(value).__qualname__},"
+            shown = what if value is call else f"{what}, {an(type(value).__qualname__)},"
             return NotTransferable(component, shown, text_of(own), _NAMELESS if value is call else _HINT)
     return NotTransferable(component, "its function with its arguments", text_of(error), _HINT)
 
@@ -165,15 +165,29 @@ def unpack(
         why = f"in the worker it fails with {type(error).__qualname__}: {text_of(error)}"
         hint = "make the modules of both importable there, without side effects"
         raise NotTransferable(component, "its function or an argument", why, hint) from error
+    entries = unpacked_entries(component, packed)
+    sent = sent_runnable(call, args, kwargs, inputs, is_condition, run_id, component, attempt, key, entries)
+    sent.pulse, sent.token, sent.outlet = beat if is_heard else None, token, None if keeps is None else outlet(keeps)
+    return sent
+
+
+def sent_runnable(
+    call: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    inputs: Sequence[Any],
+    is_condition: bool,
+    run_id: str,
+    component: str,
+    attempt: int,
+    key: str,
+    entries: tuple[Callable[[], object], ...],
+) -> Runnable:
+    """Return a runnable that was sent here without its run."""
     kind = Kind.TEST if is_condition else Kind.WORK
     node = FunctionNode(name=component, owner=component, kind=kind, region=None, call=call, is_test=is_condition)
     addresses = tuple(range(len(inputs)))
-    pulse = beat if is_heard else None
-    entries = _unpacked_entries(component, packed)
-    lineage = _SentLineage(inputs)
-    sent = Runnable(node, run_id, addresses, lineage, args, kwargs, attempt, own_key=key, pulse=pulse, entries=entries)
-    sent.token, sent.outlet = token, None if keeps is None else outlet(keeps)
-    return sent
+    return Runnable(node, run_id, addresses, _SentLineage(inputs), args, kwargs, attempt, own_key=key, entries=entries)
 
 
 class _SentLineage(Lineage):
@@ -214,7 +228,7 @@ def _unsendable(outcome: Outcome, error: Exception) -> NotTransferable:
     try:
         _framed(0, outcome.result)
     except Exception as own:  # noqa: BLE001 - this is the one
-        what, hint = f"its result, a {type(outcome.result).__qualname__},", "return data that can be pickled"
+        what, hint = f"its result, {an(type(outcome.result).__qualname__)},", "return data that can be pickled"
         return NotTransferable(outcome.component, what, text_of(own), f"{hint}, or run it on a thread")
     what = "its addition to the run"
     return NotTransferable(outcome.component, what, text_of(error), _NAMELESS if outcome.added else _HINT)
@@ -234,13 +248,13 @@ def unpack_outcome(runnable: Runnable, frame: bytes) -> Outcome:
         completed, value, duration = pickle.load(_opened(frame))  # noqa: S301 - our own child's
     except Exception as error:  # noqa: BLE001 - a value that cannot be read is a failing attempt
         why = f"to read it fails with {type(error).__qualname__}: {text_of(error)}"
-        return _outcome(runnable, None, NotTransferable(runnable.component, "its result", why, _HINT), 0)
+        return outcome_of(runnable, None, NotTransferable(runnable.component, "its result", why, _HINT), 0)
     if completed:
         result, added = value
-        return _outcome(runnable, result, None, duration, added)
+        return outcome_of(runnable, result, None, duration, added)
     whole, detail = value
     raised = _read_error(whole, detail)
-    return _outcome(runnable, None, _noted(described(detail), detail) if raised is None else raised, duration)
+    return outcome_of(runnable, None, _noted(described(detail), detail) if raised is None else raised, duration)
 
 
 def _read_error(whole: bytes, detail: ErrorDetail) -> BaseException | None:
@@ -259,7 +273,7 @@ def _noted(error: BaseException, detail: ErrorDetail) -> BaseException:
     return error
 
 
-def _outcome(
+def outcome_of(
     runnable: Runnable,
     result: Any,
     error: BaseException | None,
@@ -281,6 +295,18 @@ def _framed(ticket: int, *values: Any) -> bytes:
     for value in values:
         _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()
+
+
+def pickled(value: Any) -> bytes:
+    """Pickle *value*, decorated functions by the name of their component."""
+    buffer = io.BytesIO()
+    _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+    return buffer.getvalue()
+
+
+def unpickled(data: bytes) -> Any:
+    """Read what :func:`pickled` has written, for this process or a worker of it."""
+    return pickle.loads(data)  # noqa: S301 - never of stored data
 
 
 class _Pickler(pickle.Pickler):
