@@ -77,6 +77,25 @@ def test_a_crash_at_any_append_changes_nothing(name: str, strategy: Checkpoints)
     assert undisturbed.appends >= 2
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("resumes_all", [True, False])
+def test_a_crash_at_any_append_leaves_no_child_running_whichever_runs_are_resumed(
+    resumes_all: bool, strategy: Checkpoints
+) -> None:
+    """Without ``resume_all``, only the parent is resumed, and its step finds the children that it had started."""
+    kind = KINDS["child"]
+    trial, scenario = trial_of(kind, reference(kind)), Scenario(strategy=strategy, resumes_all=resumes_all)
+    undisturbed = simulate(1, lambda _: trial, scenario=scenario)
+
+    crashed = [
+        simulate(1, lambda _: trial, scenario=replace(scenario, dies=(number, moment)))
+        for number in range(1, undisturbed.appends + 1)
+        for moment in MOMENTS
+    ]
+
+    assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
+
+
 @pytest.mark.parametrize("resident", [None, 0])
 @pytest.mark.parametrize("name", ["sleep", "wait for signals", "wait that times out"])
 def test_a_crash_at_any_append_changes_nothing_of_what_waits_and_is_told_through_its_inbox(
@@ -84,6 +103,25 @@ def test_a_crash_at_any_append_changes_nothing_of_what_waits_and_is_told_through
 ) -> None:
     kind = KINDS[name]
     trial, scenario = trial_of(kind, reference(kind)), Scenario(remote=1.0, resident=resident, ends="told")
+    undisturbed = simulate(1, lambda _: trial, scenario=scenario)
+
+    crashed = [
+        simulate(1, lambda _: trial, scenario=replace(scenario, dies=(number, moment)))
+        for number in range(1, undisturbed.appends + 1)
+        for moment in MOMENTS
+    ]
+
+    assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
+    assert {report.lives for report in crashed} == {2}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("every", [None, 3])
+def test_a_crash_at_any_append_of_a_run_whose_values_leave_memory_changes_nothing(name: str, every: int | None) -> None:
+    kind = KINDS[name]
+    trial = trial_of(kind, reference(kind))
+    ends: Ends = "input" if len(kind.inputs) == 1 else "open"
+    scenario = Scenario(memory_budget=1, snapshot_every=every, ends=ends)
     undisturbed = simulate(1, lambda _: trial, scenario=scenario)
 
     crashed = [

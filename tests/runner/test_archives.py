@@ -97,7 +97,7 @@ def test_a_run_is_imported_under_another_id_and_not_over_one_that_exists(runner:
     runner.start(flow, 5, id="a").wait(20)
     runner.export("a", tmp_path / "a.weft")
 
-    with pytest.raises(RunExists):
+    with pytest.raises(RunExists, match=r"^run 'a' exists already; choose another id$"):
         runner.import_run(tmp_path / "a.weft")
     assert runner.import_run(tmp_path / "a.weft", "b").id == "b"
 

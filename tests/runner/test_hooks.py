@@ -116,6 +116,7 @@ def test_a_transform_that_returns_junk_changes_nothing(junk: Any, caplog: pytest
         assert (handle.result(20), handle.status()) == (11, "completed")
 
     assert "the hook transform of run" in caplog.text
+    assert "TypeError: transform returned" in caplog.text
     assert "crashed" not in caplog.text
 
 

@@ -75,3 +75,12 @@ def test_a_run_that_has_finished_is_not_changed() -> None:
         for change in (lambda: runner.add("a", step(square)), lambda: runner.remove("a", "double")):
             with pytest.raises(RunClosed, match="has completed"):
                 change()
+
+
+@pytest.mark.parametrize("which", ["squara", 5])
+def test_a_component_that_a_run_does_not_have_is_not_removed_in_silence(which: object) -> None:
+    with Runner() as runner:
+        runner.start(flow, id="a")
+
+        with pytest.raises(UnknownComponent, match="double"):
+            runner.remove("a", which)

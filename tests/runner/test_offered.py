@@ -285,7 +285,7 @@ def test_a_module_that_is_named_brings_the_workflows_at_its_top(module: ModuleTy
     runner = AsyncRunner(modules=[module])
 
     assert is_offered(module)
-    assert runner._registry._live(None)(_record(workflow)) is workflow
+    assert runner._runtime.definitions.finder(None)(_record(workflow)) is workflow
 
 
 def _record(workflow: Workflow) -> Any:

@@ -534,7 +534,10 @@ def test_the_same_start_is_the_same_run_whatever_the_options(runner: Runner, is_
         (lambda runner: runner.start(positive, 1, id="a"), "as a run of 'chain', not of 'positive'"),
         (lambda runner: runner.start(chain, 1, id="a", open=True), "and finishes with its input"),
         (lambda runner: runner.start(chain, id="a"), "and was started with an input"),
-        (lambda runner: runner.start(chain, 1, id="a", if_exists="error"), "exists already; choose another id"),
+        (
+            lambda runner: runner.start(chain, 1, id="a", if_exists="error"),
+            "choose another id, or say .* if_exists=$",
+        ),
         (lambda runner: runner.start_many(chain, [3], ids=["a"]), "with another input"),
     ],
 )
@@ -573,7 +576,7 @@ def test_a_start_can_begin_again_what_has_finished(runner: Runner, value: int, c
 def test_a_start_does_not_begin_again_what_has_not_finished(runner: Runner) -> None:
     runner.start(chain, 1, id="a", open=True).wait(20)
 
-    with pytest.raises(RunExists, match="has not finished: cancel"):
+    with pytest.raises(RunExists, match=r"and has not finished; choose another id, or cancel\(\) it first$"):
         runner.start(chain, 1, id="a", if_exists="restart")
     assert runner.status("a") == "idle"
 
@@ -691,6 +694,19 @@ def test_reading_a_run_in_another_process_owns_nothing(tmp_path: Path) -> None:
         assert [runner.find(run).epoch for run in ("done", "open")] == epochs
         assert (runner.find("done").owner, runner.find("open").owner is None) == (None, False)
         assert runner.send("open", 7).result(20) == 15
+
+
+def test_two_processes_that_start_the_same_run_both_get_its_result(tmp_path: Path) -> None:
+    path, switch = tmp_path / "runs.db", threading.Event()
+    flow = Workflow("slow", step(lambda x: switch.wait(20) and x * 2, name="fetch"))
+    with Runner(SQLiteStore(path)) as runner, Runner(SQLiteStore(path)) as other:
+        handle = runner.start(flow, 5, id="a")
+
+        again = other.start(flow, 5, id="a")
+
+        assert (runner.held, other.held) == (["a"], [])
+        switch.set()
+        assert (handle.result(20), again.result(20)) == (10, 10)
 
 
 def test_a_failed_run_that_another_process_has_retried_is_read_as_it_is_now(tmp_path: Path) -> None:
@@ -1057,3 +1073,11 @@ def test_runs_that_are_kept_are_not_asked_for_again_and_again_after_another_one_
             assert (kept.result(20), kept.status()) == (3, "completed")
 
         assert store.finds == 1
+
+
+def test_a_failure_of_an_input_does_not_say_that_its_open_run_has_failed(runner: Runner) -> None:
+    runner.start(halting, id="a")
+
+    with pytest.raises(RunFailed, match=r"^run 'a': '\w+' failed: ZeroDivisionError"):
+        runner.send("a", 0).result(20)
+    assert runner.status("a") == "idle"

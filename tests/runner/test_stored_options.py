@@ -107,6 +107,22 @@ def test_what_another_process_could_not_find_is_said_once_for_a_definition(
     assert "define functions at the top level of a module" in said.getMessage()
 
 
+def test_a_definition_that_is_made_again_for_every_run_is_the_same_definition(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def made() -> Workflow:
+        return Workflow("made", step(lambda x: x, name="here"))
+
+    with Runner(tmp_path / "runs.db") as runner:
+        for _ in range(3):
+            runner.start(made(), 1)
+        assert len(caplog.records) == 1
+        for _ in range(3):
+            runner.start(made(), 1, hooks=WorkerHooks())
+
+    assert ["the hooks" in record.getMessage() for record in caplog.records] == [False, True]
+
+
 def test_nothing_is_said_where_no_other_process_can_come(caplog: pytest.LogCaptureFixture) -> None:
     with Runner() as runner:
         runner.start(LOCAL, 1).result(20)

@@ -2,6 +2,7 @@
 
 from weft.runner.blocking import Runner
 from weft.runner.checkpoints import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
+from weft.runner.durability.residency import Evicted
 from weft.runner.execution.streams import StreamItem
 from weft.runner.handle import AsyncHandle, AsyncHandles, Handle, Handles
 from weft.runner.options import WorkerHooks
@@ -12,6 +13,7 @@ __all__ = [
     "AsyncHandles",
     "AsyncRunner",
     "Checkpoints",
+    "Evicted",
     "Handle",
     "Handles",
     "Runner",

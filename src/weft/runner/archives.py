@@ -61,10 +61,10 @@ class RunnerArchives(RunnerQueries):
         """
         self._runtime.check_open()
         redaction = None if redact is None or redact is False else Redaction(redact, secrets.token_bytes(32))
-        worker = await self._runtime.held(id)
+        worker = await self._runtime.lookup.held(id)
         if worker is not None and worker.lost is None:
             worker.checkpoint()
-            await self._runtime.written(worker)
+            await self._runtime.lookup.written(worker)
         stored, bodies, definitions, facts = await self._runtime.ownership.content(id)
         archive = _archive(stored, bodies, definitions, facts)
         if redaction is not None:
@@ -110,7 +110,7 @@ class RunnerArchives(RunnerQueries):
             status, reason = "parked", IMPORTED
         elif status == "failed":
             reason = text_of_failures(run)
-        await self._runtime.registry.store(run, status, reason)
+        await self._runtime.creator.store(run, status, reason)
         return AsyncHandle(self, RunRef(run.id))
 
 

@@ -18,6 +18,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Literal, Self, TypeVar, cast, overload
@@ -40,12 +41,16 @@ from weft.ports.store import FINISHED, RunRecord, RunStatus, Store
 from weft.runner import termination
 from weft.runner.checkpoints import Checkpoints
 from weft.runner.collector import Thresholds
+from weft.runner.durability.residency import Evicted
 from weft.runner.execution.streams import StreamItem
 from weft.runner.handle import Handle, Handles
 from weft.runner.options import IfExists, OnComplete, Rehydration, Time, WorkerHooks, check_grace
 from weft.runner.registry.bulk_start import checked_inputs
 from weft.runner.registry.sleepers import RESIDENT
 from weft.runner.runner import AsyncRunner
+from weft.runner.schedules.blocking import BlockingScheduleCommands
+from weft.runner.schedules.decision import Overlap
+from weft.runner.schedules.rows import ScheduleStatus
 from weft.typing import In, Out, PoliciesMode
 
 T = TypeVar("T")
@@ -56,7 +61,7 @@ LAST_WORDS = 1.0
 _log = logging.getLogger("weft.runner")
 
 
-class Runner:
+class Runner(BlockingScheduleCommands):
     """Runs workflows on a background thread.  The arguments are those of :class:`AsyncRunner`."""
 
     def __init__(
@@ -78,7 +83,10 @@ class Runner:
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
         resident: int = RESIDENT,
+        memory_budget: int | str | None = None,
         snapshot_every: int | None = None,
+        continue_after: int | None = None,
+        keep_values_for: float | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
         self._inner = AsyncRunner(
@@ -98,7 +106,10 @@ class Runner:
             blocking_threshold=blocking_threshold,
             check_arguments=check_arguments,
             resident=resident,
+            memory_budget=memory_budget,
             snapshot_every=snapshot_every,
+            continue_after=continue_after,
+            keep_values_for=keep_values_for,
             scheduler=scheduler,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -221,6 +232,10 @@ class Runner:
         self._check_thread()
         raise RunnerClosed(again=self._is_over.is_set())
 
+    @property
+    def _schedule_commands(self) -> AsyncRunner:
+        return self._inner
+
     # -- the same methods ------------------------------------------------------------------------
 
     def start(
@@ -235,6 +250,8 @@ class Runner:
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         snapshot_every: int | None = None,
+        continue_after: int | None = None,
+        keep_values_for: float | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -257,6 +274,8 @@ class Runner:
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
                 snapshot_every=snapshot_every,
+                continue_after=continue_after,
+                keep_values_for=keep_values_for,
                 executor=executor,
                 context=context,
                 policies=policies,
@@ -277,9 +296,12 @@ class Runner:
         *,
         ids: Iterable[str] | None = None,
         open: bool = False,  # noqa: A002 - what one would say
+        if_exists: IfExists = "same",
+        portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         snapshot_every: int | None = None,
+        keep_values_for: float | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -297,9 +319,12 @@ class Runner:
                 list(checked_inputs(inputs)),
                 ids=ids if ids is None or isinstance(ids, str) else list(ids),
                 open=open,
+                if_exists=if_exists,
+                portable=portable,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
                 snapshot_every=snapshot_every,
+                keep_values_for=keep_values_for,
                 executor=executor,
                 context=context,
                 policies=policies,
@@ -321,6 +346,38 @@ class Runner:
     ) -> None:
         """Offer workflows, modules or classes to stored runs; see :meth:`AsyncRunner.register`."""
         self._inner.register(*offered, encode=encode, decode=decode)
+
+    def schedule(
+        self,
+        name: str,
+        workflow: Workflow[Any, Any],
+        *,
+        cron: str | None = None,
+        timezone: str = "UTC",
+        every: float | timedelta | None = None,
+        at: Time | None = None,
+        input: Any = MISSING,  # noqa: A002 - what one would say
+        jitter: float = 0.0,
+        catch_up: int = 1,
+        tolerance: float = 60.0,
+        overlap: Overlap = "skip",
+    ) -> ScheduleStatus:
+        """Start a run of *workflow* at each time that a rule names; see :meth:`AsyncRunner.schedule`."""
+        return self._do(
+            self._inner.schedule(
+                name,
+                workflow,
+                cron=cron,
+                timezone=timezone,
+                every=every,
+                at=at,
+                input=input,
+                jitter=jitter,
+                catch_up=catch_up,
+                tolerance=tolerance,
+                overlap=overlap,
+            )
+        )
 
     def send(
         self,
@@ -378,6 +435,14 @@ class Runner:
     def signal(self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> None:
         """Send the run *id* the signal *name*; see :meth:`AsyncRunner.signal`."""
         self._do(self._inner.signal(id, name, value, key=key, by=by))
+
+    def truncate(self, id: str) -> int:
+        """Remove the events of the run *id* before its last snapshot; see :meth:`AsyncRunner.truncate`."""
+        return self._do(self._inner.truncate(id))
+
+    def compact(self, id: str) -> int:
+        """Store the old events of the run *id* in less space; see :meth:`AsyncRunner.compact`."""
+        return self._do(self._inner.compact(id))
 
     def continue_as_new(self, id: str, new_id: str | None = None, *, by: str | None = None) -> Handle:
         """Start another run from the state of the run *id*; see :meth:`AsyncRunner.continue_as_new`."""
@@ -519,6 +584,7 @@ class Runner:
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         snapshot_every: int | None = None,
+        keep_values_for: float | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -535,6 +601,7 @@ class Runner:
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
                 snapshot_every=snapshot_every,
+                keep_values_for=keep_values_for,
                 executor=executor,
                 context=context,
                 on_complete=on_complete,
@@ -551,6 +618,7 @@ class Runner:
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         snapshot_every: int | None = None,
+        keep_values_for: float | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -564,6 +632,7 @@ class Runner:
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
                 snapshot_every=snapshot_every,
+                keep_values_for=keep_values_for,
                 executor=executor,
                 context=context,
                 on_complete=on_complete,
@@ -572,6 +641,10 @@ class Runner:
             )
         )
         return [Handle(self, handle.ref) for handle in resumed]
+
+    def evict(self, id: str | None = None) -> Evicted:
+        """Let the values that nothing needs leave memory; see :meth:`AsyncRunner.evict`."""
+        return self._do(self._inner.evict(id))
 
     def cancel(
         self, id: str, reason: str = "", *, component: str | RunnableRef | None = None, by: str | None = None

@@ -1,5 +1,5 @@
 """
-``complete`` and ``fail`` of a runner: what comes from outside for external steps (ADR 36).
+``complete`` and ``fail`` of a runner, by which other programs end external steps (ADR 36).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from weft.core.run.external import failure_from, parse_token
 from weft.core.run.texts import check_text_or_none
 from weft.errors import InvalidToken, RunClosed, RunNotFound, RunNotHeld, RunParked, TokenExpired
 from weft.log import check_encodable
-from weft.runner.archives import RunnerArchives
 from weft.runner.execution.external import complete_step, fail_step
 from weft.runner.execution.worker import Worker
+from weft.runner.histories import RunnerHistories
 
 
-class ExternalCompletions(RunnerArchives):
+class ExternalCompletions(RunnerHistories):
     """The calls that end external steps."""
 
     async def complete(self, token: str, value: Any = None, *, by: str | None = None) -> None:
@@ -39,7 +39,7 @@ class ExternalCompletions(RunnerArchives):
             RunNotHeld: another process drives the run, and the store takes no messages.
         """
         _, secret = parse_token(token)
-        check_encodable(value, "COMPLETION")
+        check_encodable(value, "complete()")
         message = ev.CompletionReceived(0, "", (), value, by=by, token=secret)
         await self._outside(token, by, lambda worker: complete_step(worker, secret, value, by), message)
 
@@ -67,7 +67,7 @@ class ExternalCompletions(RunnerArchives):
         check_text_or_none("by", by)
         run, _ = parse_token(token)
         try:
-            worker = await self._runtime.changeable(run)
+            worker = await self._runtime.lookup.changeable(run)
             change(worker)
         except RunNotFound:
             raise InvalidToken(f"this token is one of run {run!r}, and there is no such run") from None
@@ -78,4 +78,4 @@ class ExternalCompletions(RunnerArchives):
                 raise refused from None
             await self._runtime.mailbox.post(run, "completion", message)
         else:
-            await self._runtime.written(worker)
+            await self._runtime.lookup.written(worker)

@@ -30,12 +30,21 @@ def store(given: Store | str | Path | None) -> LogStore:
     if given is None or isinstance(given, str | Path):
         return _store_at("memory:" if given is None else given)
     if isinstance(given, type) or not isinstance(given, Store):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidOption(f"Runner({given!r:.60}): {_USE}")
+        raise InvalidOption(f"Runner({given!r:.60}): {_lacks(given) or _USE}")
     if isinstance(given, LogStore):
         return given
     from weft.stores.whole_log import as_log_store
 
     return as_log_store(given)
+
+
+def _lacks(given: Any) -> str | None:
+    """Return, in words, what *given* lacks to be a store; None if it is not meant to be one."""
+    needs = ("open", "close", "is_open", "save", "load")
+    missing = [name for name in needs if not hasattr(given, name)]
+    if isinstance(given, type) or len(missing) > 2:
+        return None
+    return f"it has no {' and no '.join(missing)}, and a store needs {', '.join(needs)}; see weft.ports.store.Store"
 
 
 def _store_at(where: str | Path) -> LogStore:

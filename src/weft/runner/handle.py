@@ -108,11 +108,13 @@ class Handle(RunHandle[Out_co]):
             RunFailed: something failed, and nothing has handled it.
             NothingProduced: nothing was produced; the error says why.
             NoInput: the handle belongs to no input, and the run is open or has had several.
+            RunClosed, RunParked: the run was cancelled, or needs a person.
+            WaitTimeout: it is not done after *timeout* seconds; the error says what it waits for.
         """
         return cast("Out_co", self._given(self._runner.result(self, timeout)))
 
     def results(self) -> dict[str, Any]:
-        """Return the values that the leaves have produced so far."""
+        """Return what the leaves have produced so far: of the input that this handle belongs to, else the latest."""
         return cast("dict[str, Any]", self._given(self._runner.results(self)))
 
     def status(self) -> RunStatus:
@@ -174,7 +176,7 @@ class AsyncHandle(RunHandle[Out_co]):
         return cast("Awaitable[Out_co]", self._given(self._runner.result(self, timeout)))
 
     def results(self) -> Awaitable[dict[str, Any]]:
-        """Return the values that the leaves have produced so far."""
+        """Return what the leaves have produced so far: of the input that this handle belongs to, else the latest."""
         return cast("Awaitable[dict[str, Any]]", self._given(self._runner.results(self)))
 
     def status(self) -> Awaitable[RunStatus]:

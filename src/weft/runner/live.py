@@ -10,14 +10,17 @@ from typing import Any, Final
 
 from weft.core import events as ev
 from weft.core.functions.outlet import Progress
-from weft.errors import InvalidOption, NoStreams, RunParked
+from weft.errors import InvalidOption, InvalidSignal, NoStreams, RunParked
 from weft.log.value_decoder import Values
 from weft.ports.store import FINISHED, RunRecord
 from weft.ports.streams import Chunk, StreamStore
 from weft.runner.completions import ExternalCompletions
+from weft.runner.delivery import Posted
+from weft.runner.durability.rehydration import events_between
 from weft.runner.execution.streams import StreamItem, decode_progress
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import RunHandle, RunRef, as_ref
+from weft.runner.waiting.changes import Follower
 from weft.runner.waiting.pauses import pauses
 
 PAGE: Final = 100
@@ -26,6 +29,8 @@ WATCHED: Final = (0.01, 1.5, 0.5)
 """The pauses between two looks at what another process does: the first, by which factor they grow, the longest."""
 ANSWERED: Final = 2.0
 """How many seconds another process gets to say how far its steps have come."""
+TAKEN_IN: Final = 1.0
+"""How many seconds another process gets to take in a signal, before the sender is told only that it is stored."""
 
 
 class LiveViews(ExternalCompletions):
@@ -44,7 +49,7 @@ class LiveViews(ExternalCompletions):
         """
         _check_position(from_, 1)
         ref, position = as_ref(run), from_ - 1
-        stored = self._runtime.registry.follow(ref.id)
+        stored = self._runtime.loader.follow(ref.id)
 
         def news(worker: Worker) -> asyncio.Future[Any]:
             return self._runtime.waiters.beyond(worker, position)
@@ -52,11 +57,15 @@ class LiveViews(ExternalCompletions):
         async for found, _ in self._looks(ref, news):
             head = found.acknowledged if isinstance(found, Worker) else found.head
             if head > position:
-                log = found.run.memory.log[position:head] if isinstance(found, Worker) else await stored.more()
-                for event in log:
-                    if event.seq > position:
+                if isinstance(found, Worker):
+                    async for event in events_between(found.run, position, head):
                         position = event.seq
                         yield event
+                else:
+                    for event in await stored.more():
+                        if event.seq > position:
+                            position = event.seq
+                            yield event
             status = found.state if isinstance(found, Worker) else found.status
             if status == "parked":
                 raise RunParked(ref.id, found.reason)
@@ -95,7 +104,7 @@ class LiveViews(ExternalCompletions):
             RunNotFound: no run has this id.
         """
         ref = as_ref(run)
-        if await self._runtime.held(ref.id) is not None:
+        if await self._runtime.lookup.held(ref.id) is not None:
             return self._runtime.streams.progress(ref.id)
         stored = await self._runtime.ownership.record(ref.id)
         store = self._runtime.store
@@ -110,6 +119,31 @@ class LiveViews(ExternalCompletions):
                 return told
             await asyncio.sleep(seconds)
         raise AssertionError("pauses() has no end")
+
+    async def _answer(self, posted: Posted) -> None:
+        """
+        Wait until the process that drives a run has taken in the signal that was *posted*, for a moment at most.
+
+        A run that no living process drives answers later, and then only its log says so.
+
+        Raises:
+            InvalidSignal: it was refused.
+        """
+        before, signal = posted.record, posted.signal
+        if before is None or before.owner is None or before.owner_died:
+            return
+        reader, position = self._runtime.loader.follow(before.id, before), before.head
+        until = asyncio.get_running_loop().time() + TAKEN_IN
+        for seconds in pauses(*WATCHED):
+            is_taken = not await self._runtime.mailbox.has_messages(before.id)
+            record = await self._runtime.ownership.record(before.id)  # only now: what was taken is in the log
+            for event in await reader.more() if record.head > position else ():
+                if isinstance(event, ev.SignalRefused) and event.key == signal.key:
+                    raise InvalidSignal(signal.name, event.reason)
+            position = record.head
+            if is_taken or record.status in FINISHED or asyncio.get_running_loop().time() > until:
+                return
+            await asyncio.sleep(seconds)
 
     # --------------------------------------------------------------------------------------------
 
@@ -127,9 +161,11 @@ class LiveViews(ExternalCompletions):
 
         A run that is here is waited for; one that another process drives, or none, is looked at in pauses.
         """
-        waiting = pauses(*WATCHED)
+        changes = self._runtime.changes
+        change, follower, waiting = changes.of(ref.id), Follower(changes, ref.id), changes.pauses(WATCHED)
         seen: tuple[Any, ...] = ()
         while True:
+            number = change.number
             found = await self._found(ref)
             coming: list[asyncio.Future[Any]] = []
             if isinstance(found, Worker) and not found.has_left:
@@ -142,7 +178,7 @@ class LiveViews(ExternalCompletions):
                     return
                 if coming:
                     await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
-                    waiting = pauses(*WATCHED)
+                    waiting = changes.pauses(WATCHED)
                     continue
             finally:
                 for future in coming:
@@ -151,8 +187,11 @@ class LiveViews(ExternalCompletions):
             self._runtime.check_open()
             now = (found.head, found.status) if not isinstance(found, Worker) else ()
             if now != seen:
-                seen, waiting = now, pauses(*WATCHED)
-            await asyncio.sleep(next(waiting))
+                seen, waiting = now, changes.pauses(WATCHED)
+            if changes.is_missing:
+                await changes.listen()  # and look again: it may have changed before
+            elif not await follower.ask():
+                await change.beyond(number, next(waiting))
 
 
 def _items(chunk: Chunk, start: int) -> list[StreamItem]:

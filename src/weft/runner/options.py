@@ -138,6 +138,17 @@ def check_grace(value: object) -> None:
         raise InvalidOption(f"grace={value!r:.80}: use a number of seconds, 0 or more")
 
 
+def check_keep(value: object) -> None:
+    """
+    Refuse a time for which values are kept that is not a number of seconds, more than 0.
+
+    Raises:
+        InvalidOption: it is something else.
+    """
+    if value is not None and (not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < 1e12):
+        raise InvalidOption(f"keep_values_for={value!r:.80}: use a number of seconds, more than 0")
+
+
 def as_statuses(status: RunStatus | Collection[RunStatus] | None) -> Collection[RunStatus] | None:
     """
     Return the statuses that a caller asks for, one or several of them; None for all.
@@ -245,7 +256,7 @@ class StartRequest(msgspec.Struct, frozen=True):
     """The input as bytes, if it was encoded before."""
 
     def __post_init__(self) -> None:
-        check_mode(self.policies_mode)
+        check_mode(self.policies_mode, "policies_mode")
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,14 +278,21 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an attempt fails that changes its arguments."""
     snapshot_every: int | None = None
     """After how many events a snapshot is written; None for never."""
+    continue_after: int | None = None
+    """After how many events an open run is continued as a new one, once it is quiet; None for never."""
     rehydration: Rehydration = "hybrid"
     """Which values of a run a resume loads."""
+    keep_values_for: float | None = None
+    """After how many seconds values that nothing needs are only in the store; None for never."""
 
     def __post_init__(self) -> None:
         check_count("max_concurrency", self.max_concurrency)
         if self.snapshot_every is not None:
             check_count("snapshot_every", self.snapshot_every)
+        if self.continue_after is not None:
+            check_count("continue_after", self.continue_after)
         check_choice("rehydration", self.rehydration, Rehydration)
+        check_keep(self.keep_values_for)
         if isinstance(self.on_complete, str) and ":" not in self.on_complete:
             raise InvalidOption(f"on_complete={self.on_complete!r}: use a function or 'module:function'")
 
@@ -289,7 +307,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         on_complete_args: tuple[Any, ...] = (),
         hooks: WorkerHooks | None = None,
         snapshot_every: int | None = None,
+        continue_after: int | None = None,
         rehydration: Rehydration | None = None,
+        keep_values_for: float | None = None,
     ) -> RunOptions:
         """Return these options with some of them replaced, for one run."""
         said = {name: value for name, value in (self.said or {}).items() if not name.startswith("on_complete")}
@@ -301,6 +321,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             said["executor"] = executor
         if snapshot_every is not None:
             said["snapshot_every"] = snapshot_every
+        if continue_after is not None:
+            said["continue_after"] = continue_after
+        if keep_values_for is not None:
+            check_keep(keep_values_for)
+            said["keep_values_for"] = keep_values_for
         unstorable = () if hooks is None else ("the hooks",)
         if on_complete is not None:
             where = _place_of(on_complete)
@@ -323,7 +348,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             context={**self.context, **(context or {})},
             check_arguments=self.check_arguments,
             snapshot_every=self.snapshot_every if snapshot_every is None else snapshot_every,
+            continue_after=self.continue_after if continue_after is None else continue_after,
             rehydration=self.rehydration if rehydration is None else rehydration,
+            keep_values_for=self.keep_values_for if keep_values_for is None else keep_values_for,
         )
 
     def with_context(self, context: Mapping[str, Any] | None) -> RunOptions:
@@ -347,7 +374,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STORED: Final = frozenset(
-    {"max_concurrency", "checkpoint", "executor", "on_complete", "on_complete_args", "snapshot_every"}
+    (
+        *("max_concurrency", "checkpoint", "executor", "on_complete", "on_complete_args"),
+        *("snapshot_every", "continue_after", "keep_values_for"),
+    )
 )
 
 

@@ -1,8 +1,8 @@
 """
 The parts of a run that another process could not find again: local functions, constants that are not data, hooks.
 
-A run on a durable store that has such a part can be resumed only where it is passed again.  That is said once for each
-definition, when a run of it is started, and not when it has to be resumed.
+A run on a durable store that has such a part can be resumed only where it is passed again.  The warning
+comes once for each definition, when a run of it is started: later, when a run has to be resumed, it would be too late.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from typing import Any, Final, cast
+from weakref import ref
 
 from weft.core.workflow import Workflow
 from weft.errors import NotPortable, WeftError
@@ -22,20 +23,49 @@ _NAMED: Final = 5
 """How many parts a message names."""
 
 
-def check_portable(workflow: Workflow, options: RunOptions, *, is_required: bool) -> None:
+_SAID: Final = 1024
+"""How many warnings a runner remembers, so that it does not repeat them."""
+
+
+def check_portable(workflow: Workflow, options: RunOptions) -> None:
     """
-    Report the parts of a run of *workflow* with *options* that another process could not find again.
+    Refuse a run of *workflow* with *options* if another process could not find some of its parts again.
 
     Raises:
-        NotPortable: *is_required*, and there are some.
+        NotPortable: there are some.
     """
-    found = [*_local_parts(workflow), *options.unstorable]
-    if not found:
-        return
-    error = NotPortable(workflow.name, found[:_NAMED], len(found))
-    if is_required:
+    error = _unfindable(workflow, options)
+    if error is not None:
         raise error
-    _log.warning("%s", error)
+
+
+class PortabilityWarnings:
+    """The warnings of one runner about definitions with parts that another process could not find again."""
+
+    def __init__(self, *, is_durable: bool) -> None:
+        self._is_durable = is_durable
+        self._said: dict[str, None] = {}
+        self._last: tuple[ref[Workflow], tuple[str, ...]] | None = None
+        """The last definition and options that were looked at: most starts are like the one before."""
+
+    def look_at(self, workflow: Workflow, options: RunOptions) -> None:
+        """Warn of a run of *workflow* with *options*, unless that was said of this definition, or of an equal one."""
+        last = self._last
+        if not self._is_durable or (last and last[0]() is workflow and last[1] == options.unstorable):
+            return
+        self._last = (ref(workflow), options.unstorable)
+        error = _unfindable(workflow, options)
+        if error is None or str(error) in self._said:
+            return
+        if len(self._said) >= _SAID:
+            del self._said[next(iter(self._said))]
+        self._said[str(error)] = None
+        _log.warning("%s", error)
+
+
+def _unfindable(workflow: Workflow, options: RunOptions) -> NotPortable | None:
+    found = [*_local_parts(workflow), *options.unstorable]
+    return NotPortable(workflow.name, found[:_NAMED], len(found)) if found else None
 
 
 def _local_parts(workflow: Workflow) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from functools import partial
 from typing import Any, Final, Literal, TypeVar, cast, overload
 
 from weft.core import events as ev
@@ -32,15 +33,16 @@ from weft.errors import (
 )
 from weft.log.outcome import RunOutcome, decode_outcome, outcome_of
 from weft.ports.store import AT_REST, FINISHED, RunRecord, RunStatus
-from weft.runner.durability.rehydration import is_partial
+from weft.runner.durability.rehydration import answered, is_partial
+from weft.runner.durability.unsaved import CONTINUED
 from weft.runner.execution.status import is_done
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, RunHandle, RunHandles, RunRef, as_ref
 from weft.runner.options import Time, as_statuses, as_time, check_listing, check_page, check_timeout
 from weft.runner.runtime import Runtime
 from weft.runner.slices import pause
+from weft.runner.waiting.changes import Follower
 from weft.runner.waiting.group import Member, WaitGroup
-from weft.runner.waiting.pauses import pauses
 from weft.typing import Out
 
 T = TypeVar("T")
@@ -80,7 +82,7 @@ class RunnerQueries:
         found = await self._done(ref, timeout)
         if isinstance(found, Worker):
             return _settled(found).frozen_copy(found.state)
-        return (await self._runtime.registry.read(ref.id)).run.frozen_copy()
+        return (await self._runtime.loader.read(ref.id)).run.frozen_copy()
 
     async def _in_time(self, ref: RunRef, timeout: float | None, work: Awaitable[T]) -> T:
         return await (work if timeout is None else self._runtime.in_time(ref.id, timeout, work))
@@ -90,7 +92,7 @@ class RunnerQueries:
         try:
             return await self._in_time(ref, timeout, self._input_done(ref) if of_input else self._awaited(ref))
         except WaitTimeout:
-            left = self._left(ref)
+            left = self._runtime.lookup.left(ref)
             if left is None or ref.id in self._runtime.registry:
                 raise
             return left  # there was no time to ask the store whether it was retried
@@ -109,16 +111,23 @@ class RunnerQueries:
         """Whether a run that is idle has messages, so that it has something to do once a process drives it."""
         return record.status == "idle" and await self._runtime.mailbox.has_messages(record.id)
 
-    async def _seen(self, ref: RunRef) -> AsyncIterator[Worker | RunRecord]:
+    async def _seen(self, ref: RunRef, *, follow: bool = False) -> AsyncIterator[Worker | RunRecord]:
         """
         Yield the worker of a run that is here; of a run that another process drives its record, again and again.
+
+        Args:
+            follow: whether every event may matter, and not only the status.
 
         Raises:
             RunNotFound: no run has this id.
             RunNotHeld: it has something to do, and its store does not tell what other processes do with it.
         """
-        for seconds in pauses(*WATCHED):
-            await self._runtime.resident(ref.id)  # it may have fallen asleep again
+        changes = self._runtime.changes
+        change, follower = changes.of(ref.id), Follower(changes, ref.id) if follow else None
+        waiting = changes.pauses(WATCHED)
+        while True:
+            number = change.number
+            await self._runtime.lookup.resident(ref.id)  # it may have fallen asleep again
             found = await self._found(ref)
             yield found
             if isinstance(found, Worker):
@@ -126,7 +135,10 @@ class RunnerQueries:
             if not self._runtime.mailbox.is_there:
                 raise RunNotHeld(ref.id, found.owner)
             self._runtime.watched(found)
-            await asyncio.sleep(seconds)
+            if changes.is_missing:
+                await changes.listen()  # and look again: it may have changed before
+            elif follower is None or not await follower.ask():
+                await change.beyond(number, next(waiting))
 
     async def _input_done(self, ref: RunRef) -> Worker | RunRecord:
         """As :meth:`_awaited`, of an open run as soon as the input that *ref* refers to is done."""
@@ -135,7 +147,7 @@ class RunnerQueries:
         worker = self._runtime.registry.get(ref.id)
         if ref.input is None or worker is None or worker.run.memory.is_ending or is_done(worker):
             return await self._awaited(ref)
-        worker = await self._runtime.held(ref.id)
+        worker = await self._runtime.lookup.held(ref.id)
         if worker is None:
             return await self._awaited(ref)
         await self._runtime.waiters.input_done(worker, ref.input)
@@ -166,34 +178,11 @@ class RunnerQueries:
         Raises:
             RunNotFound: no run has this id.
         """
-        worker = await self._runtime.held(ref.id)
-        if worker is not None:
-            return worker
-        left, deletions = self._left(ref), self._runtime.ownership.deletions
-        if left is not None and left.state != "failed" and left.left_after == deletions:
-            return left
-        stored = await self._runtime.ownership.record(ref.id)
-        if left is None or (left.acknowledged, left.chain) != (stored.head, stored.chain):
-            return stored  # it was retried since, or another run has its id
-        left.left_after = deletions
-        return left
-
-    def _here(self, ref: RunRef) -> Worker | None:
-        """Return the worker of a run that is here for certain; None where :meth:`_found` has to wait for that."""
-        runtime = self._runtime
-        worker = runtime.registry.get(ref.id)
-        if worker is None or not worker.acknowledged or runtime.registry.supervisor.is_at_work or not runtime.is_open():
-            return None
-        return worker
-
-    def _left(self, ref: RunRef) -> Worker | None:
-        """Return the worker of a run that has finished here, if it is still in memory."""
-        kept = self._runtime.registry.recent.get(ref.id) or ref.worker
-        return kept if kept is not None and kept.has_left else None
+        return await self._runtime.lookup.found(ref)
 
     async def _run(self, found: Worker | RunRecord) -> Run:
         """Return the run that was *found*: the one that is here, or else as the store has it."""
-        return found.run if isinstance(found, Worker) else (await self._runtime.registry.read(found.id)).run
+        return await self._runtime.lookup.run(found)
 
     async def _answered(self, run: Run, question: Callable[[Run], T]) -> T:
         """Return the answer to *question* about *run*; if it is in the history, that is loaded for it."""
@@ -201,8 +190,7 @@ class RunnerQueries:
             return question(run)
         except HistoryNotLoaded:
             loaded = run.frozen_copy()  # what is loaded for one question is not kept in the run
-            await self._runtime.ownership.again(loaded.load)
-            return question(loaded)
+        return await answered(loaded, question, self._runtime.ownership.again)
 
     async def wait_until(
         self, run: str | RunHandle[Out], predicate: Callable[[Run[Out]], bool], timeout: float | None = None
@@ -222,17 +210,21 @@ class RunnerQueries:
 
     async def _until(self, ref: RunRef, predicate: Callable[[Run], bool]) -> Run:
         looked_at = (-1, "")
-        async for found in self._seen(ref):
-            if isinstance(found, Worker):
-                await self._loaded(found)
-                if not found.has_left:
+        async for found in self._seen(ref, follow=True):
+            if isinstance(found, Worker) and not found.has_left:
+                try:
                     return await self._runtime.waiters.until(found, predicate)
+                except HistoryNotLoaded:  # it asks about the past, again and again: that stays in memory meanwhile
+                    with self._runtime.dispatcher.residency.held(found.id):
+                        await self._loaded(found)
+                        if not found.has_left:
+                            return await self._runtime.waiters.until(found, predicate)
             head = found.acknowledged if isinstance(found, Worker) else found.head
             state = found.state if isinstance(found, Worker) else found.status
             if (head, state) == looked_at:
                 continue
             looked_at = head, state
-            seen = (await self._run(found)).frozen_copy(state).where(predicate)
+            seen = await self._answered(await self._run(found), partial(_seen_as, state, predicate))
             if seen is not None:
                 return seen
             if state in FINISHED:
@@ -265,7 +257,7 @@ class RunnerQueries:
             check_timeout(timeout)
         if ref.key is not None:
             return await self._in_time(ref, timeout, self._result_of_key(ref))
-        here = self._here(ref) if timeout is None else None
+        here = self._runtime.lookup.here(ref) if timeout is None else None
         found: Worker | RunRecord
         if (
             here is not None and ref.is_clear and here.run.memory.is_ending
@@ -273,6 +265,8 @@ class RunnerQueries:
             found = here if is_done(here) else await self._runtime.waiters.done(here)
         else:
             found = await self._done(ref, timeout, of_input=True)
+        if (moved := await self._moved(ref, found)) is not None:
+            return cast("Out", await self.result(AsyncHandle(self, moved), timeout))
         if isinstance(found, Worker):
             worker = found
             try:
@@ -284,34 +278,54 @@ class RunnerQueries:
         stored = decode_outcome(found.outcome)
         if stored is not None and ref.input in (None, stored.ordinal):
             return cast("Out", checked_output(ref.id, stored))
-        return cast("Out", output_of((await self._runtime.registry.read(ref.id)).run, ref.input))
+        return cast("Out", output_of((await self._runtime.loader.read(ref.id)).run, ref.input))
+
+    async def _moved(self, ref: RunRef, found: Worker | RunRecord) -> RunRef | None:
+        """Return where an input went on that still waited when its run was continued as a new one; else None."""
+        if isinstance(found, Worker):
+            memory = found.run.memory
+        elif found.status == "completed" and found.reason.startswith(CONTINUED):
+            memory = (await self._run(found)).memory
+        else:
+            return None
+        event = memory.log[-1] if memory.successor is not None else None
+        if not isinstance(event, ev.ContinuedAsNew):
+            return None
+        ordinal = memory.received if ref.input is None else ref.input
+        return next((RunRef(event.run, new) for old, new in event.inputs if old == ordinal), None)
 
     async def _result_of_key(self, ref: RunRef) -> Any:
         """Return the result of an input that was left in the inbox of its run, once the run has taken it in."""
         return await self.result(AsyncHandle(self, await self._numbered(ref)))
 
+    async def _results_of_key(self, ref: RunRef, found: Worker | RunRecord) -> dict[str, Any]:
+        """Return the results of an input that was left in the inbox of its run; none if the run does not have it."""
+        memory = (await self._run(found)).memory
+        number = (memory.keys or {}).get(ref.key or "")
+        if number is not None:
+            return await self.results(AsyncHandle(self, RunRef(ref.id, number)))
+        if memory.successor is not None:  # the message was passed on to it
+            return await self.results(AsyncHandle(self, RunRef(memory.successor, key=ref.key)))
+        return {}
+
     async def _numbered(self, ref: RunRef) -> RunRef:
         """Return *ref* with the number of its input, once the run has it."""
 
-        def has_it(run: Run) -> bool:
-            return ref.key in (run.memory.keys or {})
+        number: int | None = None
+
+        def has_it(run: Run) -> bool:  # noted here: a frozen run would fold its whole log for it
+            nonlocal number
+            number = (run.memory.keys or {}).get(ref.key or "")
+            return number is not None
 
         try:
-            run = await self._until(ref, has_it)
+            await self._until(ref, has_it)
         except RunClosed:
-            successor = await self._successor(ref.id)  # the message was passed on to it
+            successor = await self._runtime.lookup.successor(ref.id)  # the message was passed on to it
             if successor is None:
                 raise
             return await self._numbered(RunRef(successor, key=ref.key))
-        return RunRef(ref.id, (run.memory.keys or {})[ref.key or ""])
-
-    async def _successor(self, id: str) -> str | None:
-        """Return the run that continues from the state of *id*, which has finished; None if there is none."""
-        found = await self._found(RunRef(id))
-        if isinstance(found, Worker):
-            return found.run.memory.successor
-        outcome = decode_outcome(found.outcome)
-        return (await self._run(found)).memory.successor if outcome is None else outcome.successor
+        return RunRef(ref.id, number)
 
     @overload
     async def gather(
@@ -361,7 +375,7 @@ class RunnerQueries:
                 if worker is not None:
                     self._runtime.waiters.forget(worker, member)
         for member in group.members:
-            if isinstance(member.error, HistoryNotLoaded):
+            if isinstance(member.error, HistoryNotLoaded | _WentOn):
                 await self._ask_again(member)
         errors = (member.error for member in group.members if member.error is not None)
         if not return_exceptions and (error := next(errors, None)) is not None:
@@ -381,7 +395,7 @@ class RunnerQueries:
         try:
             async with wait:
                 for number, member in enumerate(group.members, start=1):
-                    here = self._here(member.ref) if member.ref.is_clear else None
+                    here = self._runtime.lookup.here(member.ref) if member.ref.is_clear else None
                     if here is None:
                         await self._join(member)
                     elif is_done(here):
@@ -401,7 +415,7 @@ class RunnerQueries:
 
     def _end_wait(self, member: Member, timeout: float) -> None:
         """Let *member*, which has waited for *timeout* seconds, wait no longer."""
-        worker = self._runtime.registry.get(member.ref.id) or self._left(member.ref)
+        worker = self._runtime.registry.get(member.ref.id) or self._runtime.lookup.left(member.ref)
         if worker is not None:
             self._runtime.waiters.forget(worker, member)
             if worker.has_left or (worker.acknowledged and is_done(worker)):  # there was no time to look at it
@@ -432,16 +446,22 @@ class RunnerQueries:
         """
         Return the latest values that the leaves of *run*, an id or a handle, have produced.
 
-        With a handle that ``start`` or ``send`` returned, they are those of that input.
+        With a handle that ``start`` or ``send`` returned, they are those of that input; there are none of an input that
+        the run has not taken in.
         """
         ref = as_ref(run)
         found = await self._found(ref)
+        if ref.key is not None:
+            return await self._results_of_key(ref, found)
+        if (moved := await self._moved(ref, found)) is not None:
+            return await self.results(AsyncHandle(self, moved))
         stored = None if isinstance(found, Worker) else decode_outcome(found.outcome)
         if stored is not None and (ref.input == stored.ordinal or stored.ordinal <= 1):
             return stored.results
         number = ref.input
         return await self._answered(
-            await self._run(found), lambda run: run.results() if number is None else results_of(run, number)
+            await self._run(found),
+            lambda run: run.results() if number is None else results_of(run, number),
         )
 
     async def get(self, run: str | RunHandle[Out]) -> Run[Out]:
@@ -568,6 +588,15 @@ class RunnerQueries:
         return dict(await self._runtime.ownership.histogram(since=begin, width=float(width), workflow=workflow))
 
 
+class _WentOn(Exception):
+    """An input goes on in the run that continues its own; never leaves this module."""
+
+
+def _seen_as(state: RunStatus, predicate: Callable[[Run], bool], run: Run) -> Run | None:
+    """Return *run* as it is now, frozen and in this *state*, if *predicate* holds for it; else None."""
+    return run.frozen_copy(state).where(predicate)
+
+
 def _settled(worker: Worker) -> Run:
     """Return the run of *worker*, which has nothing left to do."""
     if isinstance(worker.lost, StoreUnavailable):  # the time to close was up before the store was back
@@ -594,6 +623,11 @@ def _output(worker: Worker, ref: RunRef, run: Run | None = None) -> Any:
     Raises:
         RunFailed, NothingProduced, RunClosed, RunParked: there is none.
     """
+    memory = worker.run.memory
+    if memory.successor is not None and isinstance(last := memory.log[-1], ev.ContinuedAsNew) and last.inputs:
+        ordinal = memory.received if ref.input is None else ref.input
+        if any(old == ordinal for old, _ in last.inputs):
+            raise _WentOn
     known = worker.outcome
     if known is not None and ref.input in (None, known.ordinal) and worker.state in _HAS_OUTCOME:
         return checked_output(ref.id, known, run or worker.run)
@@ -614,7 +648,7 @@ def checked_output(run_id: str, outcome: RunOutcome, run: Run | None = None) -> 
         error = RunFailed(run_id, failures, outcome.results)
         raise error from next(iter(failures.values()))
     if outcome.output is MISSING:
-        name, reason = outcome.nothing or ("the run", "it has had no input")
+        name, reason = outcome.nothing or ("", "it has had no input")
         if run is not None and outcome.nothing is not None:
             raise run.nothing_produced(name, outcome.ordinal)
         raise NothingProduced(name, reason)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Final, Literal, Self, overload
@@ -25,15 +26,14 @@ from typing import Any, Final, Literal, Self, overload
 from msgspec.structs import replace
 
 from weft.core import events as ev
-from weft.core.fold.fold import make_whole
 from weft.core.functions.offered import offer_module
 from weft.core.functions.references import MISSING
 from weft.core.run.preview import Preview
 from weft.core.run.run import Run
 from weft.core.run.runnable import RunnableRef
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, RunClosed, RunNotHeld, RunParked
-from weft.log import check_encodable, needs_encoding
+from weft.errors import InvalidOption, RunClosed
+from weft.log import check_encodable
 from weft.log import register as register_class
 from weft.log.module_names import workflows_of
 from weft.ports.clock import Clock
@@ -44,10 +44,9 @@ from weft.ports.store import FINISHED, RunStatus, Store
 from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
-from weft.runner.durability.recovery import Recovered
-from weft.runner.durability.rehydration import is_partial
-from weft.runner.execution.cancelling import cancel_steps
-from weft.runner.execution.large_values import encoded_input
+from weft.runner.delivery import Delivery
+from weft.runner.durability.residency import AT_ONCE as EVICTED_AT_ONCE
+from weft.runner.durability.residency import Evicted, as_bytes
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, AsyncHandles, RunRef
 from weft.runner.live import LiveViews
@@ -71,17 +70,23 @@ from weft.runner.options import (
 from weft.runner.portability import check_portable
 from weft.runner.registry.bulk_start import new_runs
 from weft.runner.registry.continuation import next_id
-from weft.runner.registry.mailbox import MERGE_POLICIES, named_failure
+from weft.runner.registry.mailbox import named_failure
 from weft.runner.registry.sleepers import RESIDENT
+from weft.runner.revisions import Revisions
 from weft.runner.runtime import Runtime
+from weft.runner.schedules.commands import ScheduleCommands, declared_schedule
+from weft.runner.schedules.decision import Overlap
+from weft.runner.schedules.embedded import EmbeddedSchedules
+from weft.runner.schedules.rows import ScheduleStatus
+from weft.runner.slices import pause
 from weft.runner.waiting.on_complete import given
 from weft.typing import In, Out, PoliciesMode
 
-_UNSAID: Final = (None,) * 8
+_UNSAID: Final = (None,) * 10
 """The options of a run of which the caller has said nothing."""
 
 
-class AsyncRunner(LiveViews):
+class AsyncRunner(LiveViews, ScheduleCommands):
     """Runs workflows in the event loop that it was opened in."""
 
     def __init__(
@@ -103,7 +108,10 @@ class AsyncRunner(LiveViews):
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
         resident: int = RESIDENT,
+        memory_budget: int | str | None = None,
         snapshot_every: int | None = None,
+        continue_after: int | None = None,
+        keep_values_for: float | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
         """
@@ -137,6 +145,12 @@ class AsyncRunner(LiveViews):
                 not given.
             snapshot_every: write a snapshot of a run after so many of its events, so that a resume reads that and what
                 came after it instead of the whole log; None for never.  A run can choose another number.
+            continue_after: continue an open run as a new one after so many of its events, as soon as it is quiet; None
+                for never.  A run can choose another number.
+            memory_budget: how many bytes the values of the runs in it may take, as a number or as ``"512 MB"``; above
+                that, values that nothing needs are only in the store, and are read from there when they are asked for.
+            keep_values_for: after how many seconds values that nothing needs are only in the store; None for never.  A
+                run can choose another number.
         """
         check_seconds("blocking_threshold", blocking_threshold)
         check_grace(grace)
@@ -156,12 +170,10 @@ class AsyncRunner(LiveViews):
             as_thresholds(collector),
             resident,
             defaults.scheduler(scheduler),
+            as_bytes("memory_budget", memory_budget),
         )
-        self._registry, self._waiters, self._children = (
-            self._runtime.registry,
-            self._runtime.waiters,
-            self._runtime.children,
-        )
+        self._registry = self._runtime.registry
+        self._embedded_schedules = EmbeddedSchedules(self._runtime, self._start_firing, self.cancel)
         check_context(context)
         self._options = self._checked(
             RunOptions(
@@ -171,8 +183,12 @@ class AsyncRunner(LiveViews):
                 context=dict(context or {}),
                 check_arguments=check_arguments,
                 snapshot_every=snapshot_every,
+                continue_after=continue_after,
+                keep_values_for=keep_values_for,
             )
         )
+        self._delivery = Delivery(self._runtime)
+        self._revisions = Revisions(self._runtime, self._delivery, self._options)
         self.register(*modules)
 
     # -- opening and closing ---------------------------------------------------------------------
@@ -202,6 +218,7 @@ class AsyncRunner(LiveViews):
         """
         if grace is not None:
             check_grace(grace)
+        await self._embedded_schedules.close()
         await self._runtime.close(grace)
 
     async def __aenter__(self) -> Self:
@@ -226,6 +243,8 @@ class AsyncRunner(LiveViews):
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         snapshot_every: int | None = None,
+        continue_after: int | None = None,
+        keep_values_for: float | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -247,15 +266,18 @@ class AsyncRunner(LiveViews):
             id: the id of the run; a unique one is generated if not given.
             open: whether the run stays open although it has its first input.
             if_exists: what to do if there is a run with this id.  ``"same"``: return a handle of it if it was started
-                with the same workflow name and an equal input, else raise RunExists.  ``"return"``: return a handle of
-                it in any case.  ``"error"``: raise RunExists in any case.  ``"restart"``: delete it and start again if
-                it has finished, else raise RunExists; the new run has the same idempotency keys.  A run that is parked
-                stays so until :meth:`resume`.
+                with the same workflow name and an equal input, whichever process drives it, else raise RunExists.
+                ``"return"``: return a handle of it in any case.  ``"error"``: raise RunExists in any case.
+                ``"restart"``: delete it and start again if it has finished, else raise RunExists; the new run has the
+                same idempotency keys.  A run that is parked stays so until :meth:`resume`.
             portable: refuse a run with parts that another process could not find again, such as lambdas and hooks;
                 otherwise that is a warning of the logger ``weft.runner``, once for each definition on a durable store.
             max_concurrency: how many of its runnables may be in flight at once.
             checkpoint: when its events become durable.
             snapshot_every: after how many of its events a snapshot is written.
+            continue_after: after how many of its events the run is continued as a new one, once it is quiet: its
+                state, and what waits, go on under the next id (``w~2``), and what is sent to this one goes there.
+            keep_values_for: after how many seconds its values that nothing needs are only in the store.
             executor: where its plain functions run.
             context: values for parameters that read ``context(key)``, over those of the runner; never stored.
             policies: rules in front of the workflow's own, or in their place.
@@ -270,7 +292,6 @@ class AsyncRunner(LiveViews):
         Raises:
             NotPortable: *portable*, and another process could not find some parts of the run.
             RunExists: a run with this id exists, and it is not the same, or *if_exists* says so.
-            RunOwned: a run with this id exists, and another living process owns it.
             UnencodableValue: the input could not be stored.
             InvalidPolicy: a policy that this runner cannot honour.
             MissingContext: a required context key was not given.
@@ -285,12 +306,15 @@ class AsyncRunner(LiveViews):
             check_choice("if_exists", if_exists, IfExists)
         run = uuid.uuid4().hex if id is None else id
         told = self._options
-        said = (max_concurrency, checkpoint, snapshot_every, executor, context, on_complete, on_complete_args, hooks)
+        options = (max_concurrency, checkpoint, snapshot_every, continue_after, keep_values_for, executor, context)
+        said = (*options, on_complete, on_complete_args, hooks)
         if said != _UNSAID:
             told = self._told(
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
                 snapshot_every=snapshot_every,
+                continue_after=continue_after,
+                keep_values_for=keep_values_for,
                 executor=executor,
                 context=context,
                 on_complete=on_complete,
@@ -298,9 +322,9 @@ class AsyncRunner(LiveViews):
                 hooks=hooks,
             )
         if portable:
-            check_portable(workflow, told, is_required=True)
+            check_portable(workflow, told)
         request = StartRequest(input, policies, policies_mode, deadline, not open, by)
-        worker = await self._registry.start(run, workflow, told, request, if_exists)
+        worker = await self._runtime.creator.start(run, workflow, told, request, if_exists)
         return AsyncHandle(self, RunRef(run, None if input is MISSING else 1, worker))
 
     async def start_many(
@@ -310,9 +334,12 @@ class AsyncRunner(LiveViews):
         *,
         ids: Iterable[str] | None = None,
         open: bool = False,  # noqa: A002 - what one would say
+        if_exists: IfExists = "same",
+        portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         snapshot_every: int | None = None,
+        keep_values_for: float | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -341,10 +368,11 @@ class AsyncRunner(LiveViews):
             Handles in the order of *inputs*.  An id that exists is the same run if its input is equal.
 
         Raises:
-            RunExists: a run with one of the ids exists and is not the same; all others are started, and a note says so.
+            NotPortable: *portable*, and another process could not find some parts of the runs.
+            RunExists: a run with one of the ids exists, and it is not the same, or *if_exists* says so; all others are
+                started, and a note says so.
             InvalidOption: there is not one id for each input, an id occurs twice, or an input was changed meanwhile.
             UnencodableValue: an input could not be stored; the error says which.
-            RunOwned: another living process owns one of the runs; all others are started, and a note says so.
         """
         self._runtime.check_open()
         check_workflow(workflow)
@@ -352,15 +380,19 @@ class AsyncRunner(LiveViews):
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
             snapshot_every=snapshot_every,
+            keep_values_for=keep_values_for,
             executor=executor,
             context=context,
             on_complete=on_complete,
             on_complete_args=on_complete_args,
             hooks=hooks,
         )
+        check_choice("if_exists", if_exists, IfExists)
+        if portable:
+            check_portable(workflow, told)
         runs = await new_runs(inputs, ids)
         request = StartRequest(MISSING, policies, policies_mode, deadline, not open, by)
-        workers = await self._runtime.bulk_start.start(runs, workflow, told, request)
+        workers = await self._runtime.bulk_start.start(runs, workflow, told, request, if_exists)
         return AsyncHandles(self, [RunRef(run.id, 1, workers.get(run.id)) for run in runs])
 
     def _given(self, options: dict[str, Any], usual: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
@@ -412,15 +444,83 @@ class AsyncRunner(LiveViews):
             return
         for thing in offered:
             if isinstance(thing, Workflow):
-                self._registry.register(thing)
+                self._runtime.definitions.register(thing)
             elif isinstance(thing, ModuleType):
                 offer_module(thing)
                 for workflow in workflows_of(thing):
-                    self._registry.register(workflow)
+                    self._runtime.definitions.register(workflow)
             elif isinstance(thing, type):  # pyright: ignore[reportUnnecessaryIsInstance]
                 register_class(thing)
             else:
                 raise InvalidOption(f"register({thing!r}): use a workflow, a module or a class")
+
+    # -- schedules -------------------------------------------------------------------------------
+
+    async def schedule(
+        self,
+        name: str,
+        workflow: Workflow[Any, Any],
+        *,
+        cron: str | None = None,
+        timezone: str = "UTC",
+        every: float | timedelta | None = None,
+        at: Time | None = None,
+        input: Any = MISSING,  # noqa: A002 - what one would say
+        jitter: float = 0.0,
+        catch_up: int = 1,
+        tolerance: float = 60.0,
+        overlap: Overlap = "skip",
+    ) -> ScheduleStatus:
+        """
+        Start a run of *workflow* at each time that a rule names, while this runner is open.
+
+        See docs/how-to/schedules.md.
+
+        The schedule is stored.  Declare it again whenever the program starts: one that is stored is changed, and goes
+        on where it was.  If several processes declare it, one of them starts each run.
+
+        Args:
+            name: the name of the schedule.  The run for a time has the id ``name@2026-11-18T03:00:00Z``.
+            cron: five fields, such as ``"0 3 * * *"``, or six with seconds first.
+            timezone: where the times of *cron* are meant.
+            every: an interval in seconds, or a timedelta; its multiples since the epoch are the times.
+            at: one time.
+            input: the input of each run; if not given, it is the time, as a datetime in UTC.
+            jitter: delay each run by a part of so many seconds.
+            catch_up: how many of the times that were missed are made up for, the last ones.
+            tolerance: a time is missed after so many seconds.
+            overlap: what to do if the run before has not finished: ``"skip"`` the time, ``"queue"`` it, ``"allow"``
+                both to run, or ``"cancel"`` the run before.
+
+        Raises:
+            InvalidOption: the schedule cannot fire.
+            UnencodableValue: the input cannot be stored.
+        """
+        self._runtime.check_open()
+        check_workflow(workflow)
+        declared = declared_schedule(
+            name,
+            workflow.name,
+            cron=cron,
+            timezone=timezone,
+            every=every,
+            at=at,
+            input=input,
+            jitter=jitter,
+            catch_up=catch_up,
+            tolerance=tolerance,
+            overlap=overlap,
+        )
+        self.register(workflow)
+        status = await self._declare(declared)
+        self._embedded_schedules.add(self._schedule_store(), workflow)
+        return status
+
+    def _schedules_changed(self) -> None:
+        self._embedded_schedules.ring()
+
+    async def _start_firing(self, workflow: Workflow[Any, Any], value: Any, run: str, by: str) -> None:
+        await self.start(workflow, value, id=run, if_exists="return", by=by)
 
     # -- input -----------------------------------------------------------------------------------
 
@@ -454,32 +554,10 @@ class AsyncRunner(LiveViews):
             RunClosed: the run has finished, or finishes with the input that it has.
         """
         check_deadline(deadline)
-        encoded = await encoded_input(input) if needs_encoding(input) else None
-        try:
-            worker = await self._runtime.changeable(id)
-            if policies is not None and worker.known_input(key) is None:
-                worker.rule(policies, policies_mode, by)
-            number = worker.take(input, key=key, deadline=deadline, by=by, encoded=encoded)
-        except RunClosed:
-            known = None if key is None else await self._known(id, key)
-            if known is not None:
-                await self._runtime.finished(id)
-                return AsyncHandle(self, RunRef(id, known))  # it was sent before the run finished
-            successor = await self._successor(id)
-            if successor is None:
-                raise
-            return await self.send(
-                successor, input, key=key, deadline=deadline, policies=policies, policies_mode=policies_mode, by=by
-            )
-        except RunNotHeld as refused:
-            at, key = self._runtime.dispatcher.clock.time(), key or uuid.uuid4().hex
-            if policies is not None:
-                await self._post(refused, "policies", ev.PolicyChanged(0, tuple(policies), by), policies_mode)
-            end = None if deadline is None else at + deadline
-            await self._post(refused, "input", ev.InputReceived(0, input, 0, at, key, end, by=by))
-            return AsyncHandle(self, RunRef(id, key=key))
-        await self._runtime.taken(worker)
-        return AsyncHandle(self, RunRef(id, number, worker))
+        ref = await self._delivery.send(
+            id, input, key=key, deadline=deadline, policies=policies, policies_mode=policies_mode, by=by
+        )
+        return AsyncHandle(self, ref)
 
     async def signal(
         self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None
@@ -487,8 +565,9 @@ class AsyncRunner(LiveViews):
         """
         Send the run *id* the signal *name*: the component that has waited for it longest takes it, or it is kept.
 
-        When this returns, the signal is stored.  A run that is not in this runner, or that no process drives, finds it
-        in its inbox; it is refused there if it does not fit, which the log of the run says.
+        When this returns, the signal is stored.  A run that another process drives finds it in its inbox, and that
+        process gets a second to refuse it.  A run that no process drives takes it, or refuses it, when it is resumed;
+        then only its log says so.
 
         Args:
             value: what is sent along.
@@ -502,39 +581,9 @@ class AsyncRunner(LiveViews):
             RunClosed: the run has finished.
             UnencodableValue: the value could not be stored.
         """
-        try:
-            worker = await self._runtime.changeable(id)
-        except RunClosed:
-            successor = await self._successor(id)
-            if successor is None:
-                raise
-            await self.signal(successor, name, value, key=key, by=by)
-        except RunNotHeld as refused:
-            at = self._runtime.dispatcher.clock.time()
-            signal = ev.SignalReceived(0, name, value, at, key or uuid.uuid4().hex, by)
-            await self._post(refused, "signal", signal)
-        else:
-            worker.signal(name, value, key=key, by=by)
-            await self._runtime.taken(worker)
-
-    async def _post(self, refused: RunNotHeld, kind: str, event: ev.AnyEvent, mode: PoliciesMode = "replace") -> None:
-        """
-        Leave a message for a run that is not here, as *refused* says.
-
-        Raises:
-            RunNotHeld: the store takes no messages.
-            RunParked: the run needs a person first.
-        """
-        if not self._runtime.mailbox.is_there:
-            raise refused
-        if (
-            kind in ("input", "signal")
-            and (stored := await self._runtime.ownership.record(refused.run_id)).status == "parked"
-        ):
-            raise RunParked(stored.id, stored.reason)
-        if isinstance(event, ev.PolicyChanged) and mode == "merge":
-            kind = MERGE_POLICIES
-        await self._runtime.mailbox.post(refused.run_id, kind, event)
+        posted = await self._delivery.signal(id, name, value, key=key, by=by)
+        if posted is not None:
+            await self._answer(posted)
 
     async def continue_as_new(self, id: str, new_id: str | None = None, *, by: str | None = None) -> AsyncHandle:
         """
@@ -556,15 +605,10 @@ class AsyncRunner(LiveViews):
             RunExists: a run with the new id exists; nothing has changed.
             RunNotFound, RunNotHeld, RunClosed: as :meth:`send`.
         """
-        await self._runtime.changeable(id)
+        await self._runtime.lookup.changeable(id)
         successor = next_id(id) if new_id is None else new_id
-        worker = await self._registry.continue_as_new(id, successor, by)
+        worker = await self._runtime.continuation.begin(id, successor, by)
         return AsyncHandle(self, RunRef(successor, None, worker))
-
-    async def _known(self, id: str, key: str) -> int | None:
-        """Return the number of the input with this *key* that the run *id* has had; None if it has not."""
-        run = await self._run(await self._found(RunRef(id, is_named=True)))
-        return (run.memory.keys or {}).get(key)
 
     async def finish(self, id: str, *, by: str | None = None) -> None:
         """
@@ -575,17 +619,7 @@ class AsyncRunner(LiveViews):
             RunNotHeld: this runner does not drive it.
             RunClosed: it was cancelled.
         """
-        try:
-            worker = await self._runtime.changeable(id)
-        except RunClosed as closed:
-            if closed.status == "cancelled":
-                raise
-            await self._runtime.finished(id)
-        except RunNotHeld as refused:
-            await self._post(refused, "finish", ev.RunFinished(0, by))
-        else:
-            worker.end(by)
-            await self._runtime.taken(worker)
+        await self._delivery.finish(id, by)
 
     # -- forgetting ------------------------------------------------------------------------------
 
@@ -636,13 +670,13 @@ class AsyncRunner(LiveViews):
         Write everything that has happened in the run *id*, and its status; all of a run that has finished is written.
         """
         try:
-            worker = await self._runtime.changeable(id)
+            worker = await self._runtime.lookup.changeable(id)
         except RunClosed:
-            await self._runtime.finished(id)
+            await self._runtime.lookup.finished(id)
         else:
             worker.checkpoint()
-            await self._runtime.written(worker)
-            await self._waiters.status_stored(worker)
+            await self._runtime.lookup.written(worker)
+            await self._runtime.waiters.status_stored(worker)
 
     async def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
         """
@@ -669,6 +703,7 @@ class AsyncRunner(LiveViews):
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         snapshot_every: int | None = None,
+        keep_values_for: float | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -700,19 +735,20 @@ class AsyncRunner(LiveViews):
         self._runtime.check_open()
         if workflow is not None:
             check_workflow(workflow, "resume")
-            await self._registry.check_given(id, workflow)
+            await self._runtime.loader.check_given(id, workflow)
         told = self._told(
             rehydration=rehydration,
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
             snapshot_every=snapshot_every,
+            keep_values_for=keep_values_for,
             executor=executor,
             context=context,
             on_complete=on_complete,
             on_complete_args=on_complete_args,
             hooks=hooks,
         )
-        worker = await self._registry.resume(id, workflow, told, strict=strict)
+        worker = await self._runtime.loader.resume(id, workflow, told, strict=strict)
         await self._runtime.mailbox.collected()
         return AsyncHandle(self, RunRef(id, None, worker))
 
@@ -723,6 +759,7 @@ class AsyncRunner(LiveViews):
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         snapshot_every: int | None = None,
+        keep_values_for: float | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -744,6 +781,7 @@ class AsyncRunner(LiveViews):
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
             snapshot_every=snapshot_every,
+            keep_values_for=keep_values_for,
             executor=executor,
             context=context,
             on_complete=on_complete,
@@ -753,6 +791,34 @@ class AsyncRunner(LiveViews):
         resumed = await self._runtime.bulk_resume.resume_all(told, parked=parked)
         await self._runtime.mailbox.collected()
         return [AsyncHandle(self, RunRef(run)) for run in resumed]
+
+    async def evict(self, id: str | None = None) -> Evicted:
+        """
+        Let the values that nothing needs leave memory: those of the run *id*, or of all runs in this runner.
+
+        They are in the store, and are read from there when they are asked for.  That is for a program that watches
+        memory from outside; with ``memory_budget`` it happens by itself.  What the next steps of a run need stays, and
+        so does what a caller was handed.  Values that are not durable yet follow as soon as they are.
+
+        Returns:
+            What has left memory; nothing if the run is not in memory here, or the store cannot load a part of a log.
+
+        Raises:
+            RunNotFound: no run has this id.
+        """
+        self._runtime.check_open()
+        residency = self._runtime.dispatcher.residency
+        if id is not None:
+            worker = await self._runtime.lookup.held(id)
+            if worker is None:
+                await self._runtime.ownership.record(id)
+            return Evicted() if worker is None else residency.evict(worker)
+        freed = Evicted()
+        for number, worker in enumerate([*self._registry, *self._registry.recent], start=1):
+            freed += residency.evict(worker)
+            if number % EVICTED_AT_ONCE == 0:
+                await pause()
+        return freed
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -777,47 +843,27 @@ class AsyncRunner(LiveViews):
             RunClosed: it has completed or failed.
             UnknownRunnable: nothing of *component* is ready, in flight or waiting.
         """
-        if component is not None:
-            await self._cancel_steps(id, component, reason, by)
-            return
-        try:
-            worker = await self._runtime.changeable(id)
-        except RunClosed as closed:
-            if closed.status != "cancelled":
-                raise
-            await self._runtime.finished(id)
-            return
-        except RunNotHeld as refused:
-            await self._post(refused, "cancel", ev.RunCancelled(0, reason, by))
-            return
-        if worker.state != "cancelled":
-            worker.cancel(reason, by)
-        if worker.orphans:
-            await self._children.cancel_children(worker)
+        if component is None:
+            await self._delivery.cancel(id, reason, by)
         else:
-            await self._runtime.written(worker)
-
-    async def _cancel_steps(self, id: str, component: str | RunnableRef, reason: str, by: str | None) -> None:
-        try:
-            worker = await self._runtime.changeable(id)
-        except RunNotHeld as refused:
-            key = (component.component, component.inputs) if isinstance(component, RunnableRef) else (component, ())
-            await self._post(refused, "cancel_step", ev.RunnableCancelled(0, *key, reason, by=by))
-        else:
-            cancel_steps(worker, component, reason, by)
-            await self._runtime.written(worker)
+            await self._delivery.cancel_steps(id, component, reason, by)
 
     async def set_policies(
         self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None
     ) -> None:
-        """Put *policies* in force for the run *id*, from the next decision on."""
-        try:
-            worker = await self._runtime.changeable(id)
-        except RunNotHeld as refused:
-            await self._post(refused, "policies", ev.PolicyChanged(0, tuple(policies), by), mode)
-        else:
-            worker.rule(policies, mode, by)
-            await self._runtime.taken(worker)
+        """
+        Put *policies* in force for the run *id*, from the next decision on: the next attempt, retry or failure.
+
+        Args:
+            policies: rules, pairs of a matcher and a policy.
+            mode: ``"replace"`` puts them in place of all others; ``"merge"`` in front of those in force.
+            by: the caller, as that one names itself; kept in the log.
+
+        Raises:
+            InvalidPolicy: a rule that makes no sense, or that this runner cannot honour.
+            RunNotFound, RunClosed: as :meth:`send`.
+        """
+        await self._delivery.set_policies(id, policies, mode, by)
 
     async def add(self, id: str, fragment: object, *, to: object = None, by: str | None = None) -> None:
         """
@@ -832,23 +878,20 @@ class AsyncRunner(LiveViews):
             DefinitionError: the workflow would not work, or not under the policies in force.
             RunNotFound, RunNotHeld, RunClosed: as :meth:`send`.
         """
-        await self._redefined(id, lambda run: run.add(fragment, to=to, by=by))
+        await self._revisions.redefine(id, lambda run: run.add(fragment, to=to, by=by))
 
     async def remove(self, id: str, which: object, *, by: str | None = None) -> None:
-        """Remove a component from the workflow of the run *id* alone; inputs in flight finish as they began."""
-        await self._redefined(id, lambda run: run.remove(which, by=by))
+        """
+        Remove a component from the workflow of the run *id* alone; inputs in flight finish as they began.
 
-    async def _redefined(self, id: str, change: Callable[[Run], object]) -> None:
-        worker = await self._runtime.changeable(id)
-        if is_partial(worker.run):  # what the new components read may be in the history
-            await self._registry.load(worker)
-            worker = await self._runtime.changeable(id)
-        worker.redefine(change)
-        await self._runtime.taken(worker)
+        Raises:
+            UnknownComponent: its workflow does not have it.
+        """
+        await self._revisions.redefine(id, lambda run: run.remove(run.workflow.name_of(which), by=by))
 
     async def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
         """Return what ``set_policies`` would change for pending work of the run *id*."""
-        return (await self._runtime.worker(id)).run.preview(policies, mode=mode)
+        return (await self._runtime.lookup.worker(id)).run.preview(policies, mode=mode)
 
     async def retry(
         self,
@@ -895,7 +938,8 @@ class AsyncRunner(LiveViews):
         def change(run: Run) -> object:
             return run.retry(which, policy=policy, input=input, by=by)
 
-        return await self._revised(id, change, context, message=message)
+        worker = await self._revisions.revise(id, change, context, message=message)
+        return AsyncHandle(self, RunRef(id, None, worker))
 
     async def discard(
         self, id: str, which: object = None, *, context: Mapping[str, Any] | None = None, by: str | None = None
@@ -907,64 +951,11 @@ class AsyncRunner(LiveViews):
             run.discard(which)
             return ev.RunnableSkipped(head, name, inputs, by=by)
 
-        return await self._revised(id, lambda run: run.discard(which, by=by), context, message=message)
+        def change(run: Run) -> object:
+            return run.discard(which, by=by)
 
-    async def _revised(
-        self,
-        id: str,
-        revise: Callable[[Run], object],
-        context: Mapping[str, Any] | None = None,
-        *,
-        upgrade: Workflow | None = None,
-        message: Callable[[Run], ev.RunnableRetried | ev.RunnableSkipped] | None = None,
-    ) -> AsyncHandle:
-        """
-        Let *revise* change the run *id*, also if it has failed and left; for an *upgrade*, wherever it is.
-
-        Its components read this *context* then.  A run that is not here, and has not finished, is left a *message*,
-        which is made of a copy of it.
-        """
-        check_context(context)
-        while True:
-            await self._runtime.gone(id)
-            try:
-                worker = await self._runtime.changeable(id)
-                if is_partial(worker.run):  # a revision folds the whole log again
-                    await self._registry.load(worker)
-                    continue
-            except (RunClosed, RunNotHeld) as refused:
-                if isinstance(refused, RunNotHeld) and message is not None and not context:
-                    return await self._left_message(refused, message)
-                is_failed = isinstance(refused, RunClosed) and refused.status == "failed"
-                if not is_failed and (upgrade is None or isinstance(refused, RunClosed)):
-                    raise
-                options = self._registry.options_of(id, self._options).with_context(context)
-                reopened = await self._registry.reopen(id, options, lambda worker: revise(worker.run), upgrade=upgrade)
-                if reopened is None:  # by another caller
-                    continue
-                worker = reopened
-                await self._runtime.taken(worker)
-            else:
-                if worker.state != "failed":  # one that is still here is not written, and goes on as it is
-                    worker.check_open()
-                was_parked = worker.state == "parked"
-                worker.revise(revise, context)
-                if was_parked:  # it has left what came meanwhile in its inbox
-                    self._runtime.mailbox.ring()
-                await self._runtime.taken(worker)
-            return AsyncHandle(self, RunRef(id, None, worker))
-
-    async def _left_message(
-        self, refused: RunNotHeld, message: Callable[[Run], ev.RunnableRetried | ev.RunnableSkipped]
-    ) -> AsyncHandle:
-        """Leave a *message* for a run that is not here, to be retried; if it has failed meanwhile, reopen it."""
-        id, mailbox = refused.run_id, self._runtime.mailbox
-        if not mailbox.is_there:
-            raise refused
-        event = message((await self._registry.read(id)).run)
-        await self._post(refused, "discard" if isinstance(event, ev.RunnableSkipped) else "retry", event)
-        await mailbox.look_after(id, self._registry.options_of(id, self._options))
-        return AsyncHandle(self, RunRef(id))
+        worker = await self._revisions.revise(id, change, context, message=message)
+        return AsyncHandle(self, RunRef(id, None, worker))
 
     # -- another history, another workflow -------------------------------------------------------
 
@@ -1039,7 +1030,7 @@ class AsyncRunner(LiveViews):
         if value is not MISSING:
             check_encodable(value, "INPUT")
         told = self._told(context=context)
-        source = await self._durable(id)
+        source = await self._revisions.source(id)
         if preview:
             return source.run.fork(at=at, value=value, preview=True)
         run = source.run.fork(at=at, value=value, id=new_id, context=told.context, by=by)
@@ -1049,24 +1040,8 @@ class AsyncRunner(LiveViews):
             if policies is not None:
                 worker.policies.change(policies, policies_mode, by)
 
-        worker = await self._registry.adopt(run, told, rule)
+        worker = await self._runtime.creator.adopt(run, told, rule)
         return AsyncHandle(self, RunRef(run.id, None, worker))
-
-    async def _durable(self, id: str) -> Recovered:
-        """Return the run *id* as far as it is stored, without owning it."""
-        worker = await self._runtime.held(id)
-        if worker is not None and worker.lost is None:
-            worker.checkpoint()
-            await self._runtime.written(worker)
-        if worker is None:
-            return await self._registry.read(id)
-        if is_partial(worker.run):
-            return await self._registry.read(id, workflow=worker.run.workflow)
-        record = await self._runtime.ownership.record(id)
-        log = worker.run.memory.log
-        if worker.acknowledged == len(log):
-            return Recovered(worker.run, record)
-        return Recovered(Run.from_log(log[: worker.acknowledged], context=worker.run.context), record)
 
     @overload
     async def upgrade(
@@ -1120,13 +1095,10 @@ class AsyncRunner(LiveViews):
         self._runtime.check_open()
         check_workflow(workflow)
         if preview:
-            held = await self._runtime.held(id)
-            if held is not None and is_partial(held.run):
-                await self._registry.awake(held)
-                await self._registry.load(held)
-                make_whole(held.run.memory)
-            run = held.run if held is not None else (await self._registry.read(id, workflow=workflow)).run
+            run = await self._revisions.whole(id, workflow)
             return run.upgrade(workflow, again=again, preview=True)
-        upgraded = await self._revised(id, lambda run: run.upgrade(workflow, again=again, by=by), upgrade=workflow)
-        self._registry.follows(workflow)
-        return upgraded
+        worker = await self._revisions.revise(
+            id, lambda run: run.upgrade(workflow, again=again, by=by), upgrade=workflow
+        )
+        self._runtime.definitions.follow(workflow)
+        return AsyncHandle(self, RunRef(id, None, worker))

@@ -19,9 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.errors import (
-    RunClosed,
     RunnerClosed,
-    RunNotHeld,
     UnwrittenEvents,
     WaitTimeout,
 )
@@ -29,7 +27,7 @@ from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.scheduler import Scheduler
-from weft.ports.store import FINISHED, LogStore, RunRecord
+from weft.ports.store import LogStore, RunRecord
 from weft.runner import collector
 from weft.runner.collector import Thresholds
 from weft.runner.deadline import Deadline
@@ -42,9 +40,15 @@ from weft.runner.execution.worker import Worker
 from weft.runner.registry.bulk_resume import BulkResume
 from weft.runner.registry.bulk_start import BulkStart
 from weft.runner.registry.children import ChildRuns, Given
+from weft.runner.registry.continuation import Continuation
+from weft.runner.registry.creation import RunCreator
+from weft.runner.registry.definitions import Definitions
+from weft.runner.registry.loading import RunLoader
+from weft.runner.registry.lookup import RunLookup
 from weft.runner.registry.mailbox import Mailbox
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.registry.sleepers import Sleepers
+from weft.runner.waiting.changes import Changes
 from weft.runner.waiting.diagnosis import diagnose
 from weft.runner.waiting.waiters import Waiters
 from weft.telemetry.levels import forget, watch
@@ -84,6 +88,7 @@ class Runtime:
         thresholds: Thresholds | None,
         resident: int,
         scheduler: Scheduler | None = None,
+        memory_budget: int | None = None,
     ) -> None:
         """
         Create the parts of *runner*; :meth:`open` opens them.
@@ -94,6 +99,7 @@ class Runtime:
             thresholds: those of the garbage collector while it is open.
             resident: how many runs that only wait stay in memory.
             scheduler: groups runnables; each goes out by itself if not given.
+            memory_budget: how many bytes of values stay in memory where they need not be; None for any number.
         """
         self.executors = executors
         self._store, self._grace, self._thresholds = store, grace, thresholds
@@ -118,15 +124,35 @@ class Runtime:
         self.has_workers = False
         """Whether other processes claim the runs that no process drives."""
         self.dispatcher = Dispatcher(
-            store=store, executors=executors, clock=clock, counters=counters, scheduler=scheduler
+            store=store,
+            executors=executors,
+            clock=clock,
+            counters=counters,
+            scheduler=scheduler,
+            memory_budget=memory_budget,
         )
         """Shared by all workers."""
         self.ownership = Ownership(store, self.is_open, self.may_wait, clock.time)
         self.waiters = Waiters(clock.time)
+        self.definitions = Definitions()
+        self.changes = Changes(store)
         self.registry = RunRegistry(self.ownership, self.waiters, self.dispatcher)
-        self.bulk_start = BulkStart(self.registry, self.waiters, self.ownership)
+        shared = (self.ownership, self.waiters, self.dispatcher)
+        self.loader = RunLoader(self.registry, self.definitions, *shared)
+        self.creator = RunCreator(self.registry, self.loader, self.definitions, *shared)
+        self.continuation = Continuation(self.registry, *shared)
+        self.lookup = RunLookup(
+            self.registry,
+            self.loader,
+            self.continuation,
+            self.ownership,
+            self.waiters,
+            is_open=self.is_open,
+            check_open=self.check_open,
+        )
+        self.bulk_start = BulkStart(self.registry, self.creator, self.waiters, self.ownership)
         self.bulk_resume = BulkResume(
-            self.registry, self.ownership, clock.time, lambda: self.dispatcher.journal.is_writing
+            self.registry, self.loader, self.ownership, clock.time, lambda: self.dispatcher.journal.is_writing
         )
         self.sleepers = Sleepers(
             resident,
@@ -135,12 +161,13 @@ class Runtime:
             put_to_sleep=self.registry.put_to_sleep,
             bring_back=self.bulk_resume.together,
         )
-        self.mailbox = Mailbox(store, self.registry, clock.time, self.may_wait)
+        self.mailbox = Mailbox(store, self.registry, self.loader, self.registry.waking, clock.time, self.may_wait)
         self.registry.sleepers, self.registry.mailbox = self.sleepers, self.mailbox
-        self.children = ChildRuns(runner, self.registry, self.waiters, given)
+        self.children = ChildRuns(runner, self.registry, self.creator, self.loader, self.waiters, given)
         self.dispatcher.family = self.registry.children = self.children
         self.streams = self.children.outlet = StreamHub(store, self.dispatcher.journal, clock.time)
         self.streams.in_flight = self.registry.in_flight
+        self.dispatcher.residency.check()
 
     @property
     def store(self) -> LogStore:
@@ -255,9 +282,11 @@ class Runtime:
             self._is_spent = True
             return
         dispatcher.is_closing = True
+        self.changes.close()
         await self.mailbox.close()
         asleep = await self.sleepers.close()
         dispatcher.timers.close()
+        dispatcher.residency.close()
         self.registry.supervisor.close()
         self.children.close()
         workers = list(self.registry)
@@ -306,98 +335,7 @@ class Runtime:
         dispatcher.collect()
         await self.waiters.called(workers, deadline)
 
-    # -- the runs in it --------------------------------------------------------------------------
-
-    async def worker(self, run: str) -> Worker:
-        """
-        Return the worker of *run*, once it is decided that it is here.
-
-        Raises:
-            RunNotFound: no run has this id.
-            RunClosed: it has finished.
-            RunNotHeld: it is stored, and not here.
-        """
-        worker = await self.resident(run)
-        if worker is None:
-            stored = await self.ownership.record(run)
-            if stored.status in FINISHED:
-                raise RunClosed(run, stored.reason, status=stored.status)
-            raise RunNotHeld(run, stored.owner)
-        return worker
-
-    async def resident(self, run: str) -> Worker | None:
-        """Return the worker of *run*, which is brought back into memory if it is asleep; None if it is not here."""
-        worker = await self.held(run)
-        if worker is None and self.registry.is_asleep(run):
-            with self.sleepers.kept(run):
-                while worker is None and self.registry.is_asleep(run):
-                    await self.registry.awaken([run])
-                    worker = await self.held(run)
-        return worker
-
-    async def held(self, run: str) -> Worker | None:
-        """Return the worker of *run*, once it is decided whether it is in memory; None if it is not."""
-        self.check_open()
-        if self.registry.supervisor.is_at_work:
-            await self.registry.supervisor.restarted(run)
-            self.check_open()
-        worker = self.registry.get(run)
-        if worker is not None and not worker.acknowledged:  # it is being created, or turns out to exist
-            async with self.registry.lock(run):
-                worker = self.registry.get(run)
-            self.check_open()
-        return worker
-
-    async def changeable(self, run: str) -> Worker:
-        """
-        Return the worker of *run*, to be told something.
-
-        Raises:
-            RunNotFound: no run has this id.
-            RunClosed: it has finished.
-            RunNotHeld: it is not here, or is being released.
-        """
-        worker = await self.worker(run)
-        while worker.state == "parked" and not worker.is_leaving and self.registry.is_locked(run):
-            async with self.registry.lock(run):  # it is being brought back: what this worker is told then would be lost
-                pass
-            worker = await self.worker(run)
-        while worker.is_leaving and run in self.registry.continuing:
-            async with self.registry.lock(run):  # another run is about to take its place, or it stays
-                pass
-            worker = await self.worker(run)
-        if worker.sleeping is not None:
-            await self.registry.awake(worker)
-        if worker.is_leaving:
-            raise RunClosed(run, worker.reason, status=worker.state) if worker.state in FINISHED else RunNotHeld(run)
-        return worker
-
-    async def gone(self, run: str) -> None:
-        """Wait until *run*, if it is here and is being stored as finished, has left."""
-        worker = await self.held(run)
-        while worker is not None and worker.is_leaving and worker.state in FINISHED:
-            await self.waiters.left(worker)
-            worker = await self.held(run)
-
-    async def finished(self, run: str) -> None:
-        """
-        Wait until *run*, which has finished, is stored as finished.
-
-        Raises:
-            StoreError: it could not be written.
-        """
-        worker = self.registry.get(run)
-        if worker is not None and worker.acknowledged and worker.outcome is not None:  # its end is on its way
-            await self.written(worker)
-
-    async def written(self, worker: Worker) -> None:
-        """Wait until everything that has happened in the run of *worker* is stored."""
-        await self.waiters.durable(worker, len(worker.run.memory.log))
-
-    async def taken(self, worker: Worker) -> None:
-        """Wait until the last change of *worker* is as durable as its strategy requires."""
-        if worker.options.checkpoints.takes_input_first:
-            await self.written(worker)
+    # -- waiting for runs ------------------------------------------------------------------------
 
     async def in_time(self, run: str, timeout: float, work: Awaitable[T]) -> T:
         """
@@ -461,7 +399,7 @@ class Runtime:
         Raises:
             StoreError: not all events could be written; the run is released nevertheless.
         """
-        if await self.held(run) is None:
+        if await self.lookup.held(run) is None:
             if self.registry.is_asleep(run):
                 await asyncio.shield(self.registry.change(run, partial(self._stop, run, Deadline(0.0), persist=True)))
             return
@@ -519,7 +457,7 @@ class Runtime:
             worker.abandon()
             if persist and worker.lost is None:  # else all callers know why nothing can be written
                 worker.checkpoint()
-                await self.written(worker)
+                await self.lookup.written(worker)
         except (Exception, asyncio.CancelledError):  # it is let go of all the same
             await self.registry.leave(worker)
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from weft.core import events as ev
@@ -53,6 +53,16 @@ class Life:
     def __init__(self, starts: bool, does: list[Any], dies: bool) -> None:
         self.starts, self.does, self.dies = starts, does if starts else [], dies
 
+    @classmethod
+    def fatal(cls) -> Life:
+        """Return the time of one that dies of what it starts."""
+        return cls(starts=True, does=[], dies=True)
+
+    @classmethod
+    def idle(cls, *, dies: bool) -> Life:
+        """Return the time of one that starts nothing."""
+        return cls(starts=False, does=[], dies=dies)
+
     def __repr__(self) -> str:
         return f"Life({self.starts=}, {[type(each).__name__ for each in self.does]}, {self.dies=})"
 
@@ -87,6 +97,8 @@ class Story:
             self.is_parked, self.starts, self.fatal = False, 0, 0
         elif found is not None and found.is_poison:
             self.is_parked, self.died = True, False
+        if found is not None and found.is_news and not self.is_parked:
+            self.log.append(ev.RunTakenOver(0, found.deaths, self.epoch - 1))
         return found
 
     def live(self, life: Life, noted: Takeover | None) -> None:
@@ -112,6 +124,8 @@ def test_every_event_is_progress_or_is_not() -> None:
 
 
 @given(lives(SOME))
+@example([*[Life.fatal()] * 4, Life.idle(dies=True), Life.fatal(), Life.fatal()])
+@example([*[Life.fatal()] * 4, Life.idle(dies=False), Life.fatal(), Life.fatal()])
 def test_a_run_is_parked_only_after_three_starts_without_progress(drawn: list[Life]) -> None:
     story = Story()
     for life in drawn:
@@ -124,6 +138,8 @@ def test_a_run_is_parked_only_after_three_starts_without_progress(drawn: list[Li
 
 
 @given(lives(SOME))
+@example([Life.fatal(), Life.fatal(), Life.idle(dies=True), Life.fatal(), Life.fatal()])
+@example([Life.fatal(), Life.idle(dies=True), Life.fatal(), Life.idle(dies=True), Life.fatal(), Life.fatal()])
 def test_no_run_is_started_more_than_three_times_without_progress_and_without_a_release(drawn: list[Life]) -> None:
     story = Story()
     for life in drawn:
@@ -142,6 +158,20 @@ def test_a_run_that_makes_progress_whenever_it_is_started_is_never_parked(drawn:
         noted = story.begin()
         assert not story.is_parked
         story.live(life, noted)
+
+
+def test_an_owner_that_starts_nothing_and_goes_hides_no_death() -> None:
+    for idle in (Life.idle(dies=True), Life.idle(dies=False)):
+        story = Story()
+        for life in (Life.fatal(), Life.fatal(), idle, idle, Life.fatal()):
+            noted = story.begin()
+            assert not story.is_parked
+            story.live(life, noted)
+
+        story.begin()
+
+        assert story.is_parked
+        assert story.starts == MOST
 
 
 @given(st.integers(0, 50))

@@ -48,9 +48,9 @@ async def test_a_place_that_becomes_free_wakes_one_of_many() -> None:
     asked: list[str] = []
 
     class Counted(LocalCounters):
-        def update(self, key: Any, change: Callable[[Any], tuple[Any, Any]]) -> Any:
+        def update(self, key: Any, change: Callable[[Any], tuple[Any, Any]], limit: Any = None) -> Any:
             asked.append(key[1])
-            return super().update(key, change)
+            return super().update(key, change, limit)
 
     async with runner_on(counters=Counted()) as runner:
         await (await runner.start(wide(Policy(concurrency_limit=ONE)), list(range(300)))).wait()
@@ -229,9 +229,9 @@ class Counted(LocalCounters):
         super().__init__()
         self.asked = 0
 
-    def update(self, key: Any, change: Callable[[Any], tuple[Any, Any]]) -> Any:
+    def update(self, key: Any, change: Callable[[Any], tuple[Any, Any]], limit: Any = None) -> Any:
         self.asked += 1
-        return super().update(key, change)
+        return super().update(key, change, limit)
 
 
 @virtually

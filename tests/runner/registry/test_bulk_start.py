@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from weather import (
@@ -26,6 +26,7 @@ from weft.core.events import InputReceived
 from weft.errors import (
     InvalidOption,
     InvalidPolicy,
+    RunExists,
     RunnerClosed,
     RunOwned,
     StoreError,
@@ -284,15 +285,30 @@ async def test_two_callers_that_start_the_same_runs_get_the_same_runs() -> None:
 
 
 @virtually
-async def test_a_run_of_another_process_does_not_keep_the_others_from_being_started() -> None:
+async def test_a_run_of_another_process_is_the_same_run_among_those_that_are_started_together() -> None:
     async with MemoryStore() as store, runner_on(store, lasts=1.0) as other, runner_on(_Foreign(store)) as runner:
         await other.start(double, 2, id="b")
 
-        with pytest.raises(RunOwned) as caught:
-            await runner.start_many(double, [1, 2, 3], ids=["a", "b", "c"])
+        handles = await runner.start_many(double, [1, 2, 3], ids=["a", "b", "c"])
 
-        assert caught.value.__notes__ == ["1 of 3 runs could not be started: ['b']; the others are here"]
-        assert await runner.gather(["a", "c"]) == [2, 6]
+        assert "b" not in runner
+        assert await handles.gather() == [2, 4, 6]
+
+
+@virtually
+async def test_what_happens_to_ids_that_exist_can_be_said_for_all() -> None:
+    async with runner_on(MemoryStore()) as runner:
+        await (await runner.start(double, 1, id="b")).result()
+        ids, wrong = ["a", "b"], cast("Any", "replace")
+
+        with pytest.raises(RunExists, match="run 'b' exists already"):
+            await runner.start_many(double, [1, 2], ids=ids, if_exists="error")
+        assert await runner.result("a") == 2
+
+        assert await (await runner.start_many(double, [1, 2], ids=ids, if_exists="return")).gather() == [2, 2]
+        assert await (await runner.start_many(double, [3, 4], ids=ids, if_exists="restart")).gather() == [6, 8]
+        with pytest.raises(InvalidOption, match="if_exists='replace'"):
+            await runner.start_many(double, [3, 4], ids=ids, if_exists=wrong)
 
 
 class _Foreign(WrappedStore):

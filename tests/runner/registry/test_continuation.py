@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Policy, ProcessManager, Runner, Workflow, accumulator, latest, step, wait_for
+from weft import AsyncRunner, Policy, ProcessManager, Runner, Workflow, accumulator, latest, sleep, step, wait_for
 from weft.core.events import ContinuedAsNew, ContinuedFrom, InputReceived, StateCarried
 from weft.errors import InvalidOption, RunBusy, RunClosed, RunExists, RunNotFound
 from weft.log.messages import encode_message
 from weft.ports.store import Message
 from weft.runner.registry.continuation import next_id
 from weft.stores import MemoryStore, SQLiteStore
-from weft.testing import FaultyStore
+from weft.testing import FaultyStore, TestRunner
 from weft.testing.faults import Fault
 
 total = accumulator(operator.add, init=0, name="total")
@@ -198,18 +198,6 @@ def test_a_signal_to_the_old_id_goes_to_the_new_run(store: Any) -> None:
         assert run.values("go") == [5, 70], "kept signals and seen keys are carried, in order"
 
 
-def test_a_run_that_waits_is_not_continued(store: Any) -> None:
-    with Runner(store, executor="inline") as runner:
-        runner.start(GATED, id="w")
-        runner.send("w", 1)
-        runner.wait_until("w", lambda run: run.waiting_for == ["go"])
-        with pytest.raises(RunBusy, match="go waits"):
-            runner.continue_as_new("w")
-        runner.signal("w", "go", 3)
-        assert runner.wait("w").state_of("total") == 3
-        assert runner.continue_as_new("w").wait().state_of("total") == 3
-
-
 def test_a_message_for_the_old_run_is_one_for_the_new_run(tmp_path: Path) -> None:
     """It was posted by another process, for a run that was not continued when that one looked."""
 
@@ -248,3 +236,144 @@ def test_a_store_that_writes_one_run_at_a_time_says_so() -> None:
         with pytest.raises(InvalidOption, match="one run at a time"):
             runner.continue_as_new("w")
         assert runner.send("w", 1).result()["total"] == 4
+
+
+# -- waits ---------------------------------------------------------------------------------------
+
+
+def test_what_waits_goes_on_waiting_in_the_new_run(store: Any) -> None:
+    with Runner(store, executor="inline") as runner:
+        runner.start(GATED, id="w")
+        handles = [runner.send("w", number) for number in (1, 2)]
+        runner.wait_until("w", lambda run: len(run.memory.waiting or ()) == 2)
+
+        runner.continue_as_new("w")
+
+        assert (runner.status("w"), runner.status("w~2")) == ("completed", "waiting")
+        assert runner.get("w~2").waiting_for == ["go"]
+        runner.signal("w", "go", 10)
+        assert handles[0].result() == 10, "the handle of an input leads to where it went on"
+        runner.send("w", 3)
+        for value in (20, 30):
+            runner.signal("w~2", "go", value)
+        assert handles[1].result() == 30
+        assert runner.wait("w~2").values("total") == [10, 30, 60]
+        assert runner.gather(handles) == [10, 30]
+        assert [handle.results() for handle in handles] == [{"total": 10}, {"total": 30}]
+
+
+def test_a_caller_that_waits_for_an_input_hears_of_it_from_the_new_run() -> None:
+    async def main() -> None:
+        async with AsyncRunner(executor="inline") as runner:
+            await runner.start(GATED, id="w")
+            handle = await runner.send("w", 1)
+            await runner.wait_until("w", lambda run: run.waiting_for == ["go"])
+            waiting = asyncio.create_task(handle.result())
+            await asyncio.sleep(0)
+            await runner.continue_as_new("w")
+            await runner.signal("w", "go", 7)
+            assert await waiting == 7
+
+    asyncio.run(main())
+
+
+def test_timers_keep_the_time_that_was_set() -> None:
+    flow = Workflow("naps", sleep(60, name="nap") >> total)
+    with TestRunner() as runner:
+        runner.start(flow, id="w")
+        handle = runner.send("w", 5)
+        runner.advance(seconds=50)
+        due = [each.due for each in (runner.get("w").memory.waiting or {}).values()]
+
+        runner.continue_as_new("w")
+
+        assert [each.due for each in (runner.get("w~2").memory.waiting or {}).values()] == due
+        assert runner.find("w~2").wake_at == due[0]
+        runner.advance(seconds=9)
+        assert runner.status("w~2") == "waiting"
+        runner.advance(seconds=2)
+        assert handle.result() == 5
+
+
+def test_waits_are_known_in_another_process(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with Runner(SQLiteStore(path), executor="inline", snapshot_every=2) as runner:
+        runner.start(GATED, id="w")
+        for number in range(5):
+            runner.send("w", number)
+        runner.wait_until("w", lambda run: len(run.memory.waiting or ()) == 5)
+        runner.signal("w", "go", 1)
+        runner.stop("w")
+        runner.resume("w", workflow=GATED)
+        runner.continue_as_new("w")
+    with Runner(SQLiteStore(path), executor="inline") as runner:
+        runner.resume("w~2", workflow=GATED)
+        for number in range(4):
+            runner.signal("w", "go", 10 * number)
+        assert runner.wait("w~2").state_of("total") == 61
+
+
+def test_a_step_that_waits_for_its_completion_is_not_left_behind(store: Any) -> None:
+    outside = Workflow("w", step(lambda x: x, name="ask"), policies=[("ask", Policy(execution_mode="external"))])
+    with Runner(store) as runner:
+        runner.start(outside, id="w")
+        runner.send("w", 1)
+        runner.wait_until("w", lambda run: run.waiting_for == ["ask"])
+        with pytest.raises(RunBusy, match="token"):
+            runner.continue_as_new("w")
+        runner.cancel("w")
+
+
+# -- after a number of events --------------------------------------------------------------------
+
+
+def test_a_run_is_continued_after_a_number_of_events(store: Any) -> None:
+    with Runner(store, executor="inline") as runner:
+        runner.start(WORKFLOW, id="w", continue_after=20)
+        for number in range(60):
+            runner.send("w", number).wait()
+
+        runs = {record.id: record for record in runner.runs()}
+        last = f"w~{len(runs)}"
+        assert len(runs) > 4
+        assert {record.status for record in runs.values() if record.id != last} == {"completed"}
+        assert runs[last].status == "idle"
+        assert max(record.head for record in runs.values()) < 60
+        assert runner.get(last).state_of("total") == 2 * sum(range(60))
+
+
+def test_a_run_that_waits_is_continued_after_a_number_of_events(store: Any) -> None:
+    flow = Workflow("w", double >> total, step(lambda x: x, name="first") >> wait_for("go", match=is_it, name="go"))
+    with Runner(store, executor="inline", continue_after=30) as runner:
+        runner.start(flow, id="w")
+        first = runner.send("w", 1_000)
+        for number in range(40):
+            runner.send("w", number)
+            runner.signal("w", "go", number)
+        runner.signal("w", "go", 1_000)
+        assert first.result()["go"] == 1_000
+        last = max((record.created_at, record.id) for record in runner.runs())[1]
+        assert last != "w"
+        assert runner.wait(last).state_of("total") == 2 * (sum(range(40)) + 1_000)
+
+
+def is_it(value: int, waiting: int) -> bool:
+    return value == waiting
+
+
+def test_a_run_that_carries_much_does_not_go_in_circles(store: Any) -> None:
+    with Runner(store, executor="inline", continue_after=5) as runner:
+        runner.start(GATED, id="w")
+        for number in range(30):
+            runner.send("w", number)
+        runner.send("w", 30)
+        for number in range(31):
+            runner.signal("w", "go", number)
+        last = max((record.created_at, record.id) for record in runner.runs())[1]
+        runner.wait_until(last, lambda run: run.state_of("total") == sum(range(31)), 60)
+        assert runner.count() < 12
+
+
+def test_a_number_of_events_is_a_number() -> None:
+    with pytest.raises(InvalidOption, match="continue_after"):
+        Runner(continue_after=0)

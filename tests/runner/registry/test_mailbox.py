@@ -111,20 +111,63 @@ def test_what_is_wrong_with_a_signal_is_said_where_it_is_sent(two_stores: tuple[
     asynchronously(main)
 
 
-def test_a_signal_that_the_owner_refuses_is_in_the_log_and_the_run_goes_on(tmp_path: Path) -> None:
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let senders wait for the answer of a busy owner as long as it takes."""
+    monkeypatch.setattr("weft.runner.live.TAKEN_IN", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_signal_that_the_owner_refuses_is_refused_to_its_sender_and_in_the_log(tmp_path: Path) -> None:
     async def main() -> None:
         mine, theirs = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
         async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
             handle = await owner.start(orders, 1, id="o")
 
-            await other.signal("o", "approved", {"by": 5}, by="web")
-            await other.signal("o", "aproved")
+            with pytest.raises(InvalidSignal, match=r"^the signal 'approved' was refused: Expected `str`, got `int`"):
+                await other.signal("o", "approved", {"by": 5}, by="web")
+            with pytest.raises(InvalidSignal, match="it waits for 'approved'"):
+                await other.signal("o", "aproved")
             await other.signal("o", "approved", {"by": "Ada"})
 
             assert await handle.result() == "shipped, said Ada"
             refused = [event for event in await owner.log("o") if isinstance(event, ev.SignalRefused)]
             assert [(event.name, event.by) for event in refused] == [("approved", "web"), ("aproved", None)]
             assert list(await theirs.messages(["o"])) == []
+
+    asynchronously(main)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_signal_that_was_sent_before_is_taken_again_without_a_word(tmp_path: Path) -> None:
+    async def main() -> None:
+        mine, theirs = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+        async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
+            await owner.start(Workflow("two", ask >> approved >> ship, step(len) >> wait_for("more")), "a", id="o")
+
+            await other.signal("o", "more", key="k")
+            await other.signal("o", "more", key="k")
+
+            received = [event for event in await owner.log("o") if isinstance(event, ev.SignalReceived)]
+            assert [event.key for event in received] == ["k"]
+
+    asynchronously(main)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_signal_for_a_run_that_no_process_drives_is_stored_and_refused_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncRunner(SQLiteStore(tmp_path / "runs.db")) as owner:
+            await owner.start(orders, 1, id="o")
+        async with AsyncRunner(SQLiteStore(tmp_path / "runs.db")) as other:
+            await other.signal("o", "approved", {"by": 5})
+
+            handle = await other.resume("o", workflow=orders)
+            await other.signal("o", "approved", {"by": "Ada"})
+            await handle.result()
+
+            (refused,) = [event for event in await other.log("o") if isinstance(event, ev.SignalRefused)]
+            assert refused.reason == "Expected `str`, got `int` - at `$[...]`"
 
     asynchronously(main)
 

@@ -266,6 +266,53 @@ def test_a_durable_step_is_found_too_and_its_attempts_are_counted() -> None:
     assert executed["fatal"] == 3
 
 
+@pytest.mark.parametrize("ends", ["dies", "is closed"])
+def test_an_owner_that_starts_nothing_and_goes_hides_no_death_before_it(ends: str) -> None:
+    store = MemoryStore()
+
+    async def is_busy(runner: AsyncRunner) -> None:
+        await runner.start(fatal, "busy", id=f"busy-{executed['fatal', 'busy']}")
+        await asyncio.sleep(1)
+        await runner.resume("a")
+        await runner.checkpoint("a")
+        if ends == "is closed":
+            await runner.close(grace=0)
+
+    life(store, starts(fatal, "a"))
+    life(store, lambda runner: runner.resume("a"))
+    for _ in range(3):
+        life(store, is_busy, workers=1)
+    life(store, lambda runner: runner.resume("a"))
+
+    assert life(store, lambda runner: _status_of_resumed(runner, "a")) == "parked"
+    assert executed["fatal", "a"] == 3
+    assert taken_over(store, "a") == [(1, "fatal"), (2, ""), (2, "fatal")]
+
+
+async def _status_of_resumed(runner: AsyncRunner, run: str) -> str:
+    return await (await runner.resume(run)).status()
+
+
+def test_a_person_who_resumes_a_run_that_is_let_go_of_before_it_starts_has_seen_it() -> None:
+    store = MemoryStore()
+    life(store, starts(fatal, "a"))
+    for _ in range(3):
+        life(store, everything)
+
+    async def resumed_and_stopped(runner: AsyncRunner) -> None:
+        await runner.start(fatal, "busy", id="busy")
+        await asyncio.sleep(1)
+        await runner.resume("a")
+        await runner.stop("a")
+
+    life(store, resumed_and_stopped, workers=1)
+    assert look(store, lambda store: store.find("a")).status == "running"
+    for _ in range(4):
+        life(store, everything)
+
+    assert executed["fatal", "a"] == 6
+
+
 # -- runs that are well ------------------------------------------------------------------------------
 
 

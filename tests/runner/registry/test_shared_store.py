@@ -12,14 +12,13 @@ from callers import started
 from weather import GatedStore, double, runner_on, until_nothing_moves, virtually
 
 from weft import AsyncRunner
-from weft.errors import RunOwned
+from weft.errors import RunClosed, RunExists, RunOwned
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import run_virtually
 
 Taking = Callable[[AsyncRunner], Awaitable[Any]]
 TAKEN: dict[str, Taking] = {
     "resume": lambda runner: runner.resume("a", workflow=double),
-    "start": lambda runner: runner.start(double, 1, id="a", open=True),
     "delete": lambda runner: runner.delete("a"),
 }
 
@@ -52,6 +51,20 @@ def test_a_run_in_a_file_that_another_runner_drives_is_not_taken_from_it(tmp_pat
             assert await (await mine.send("a", 4)).result() == 8
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("if_exists", ["same", "return"])
+@virtually
+async def test_the_same_start_of_a_run_that_another_runner_drives_returns_a_handle_of_it(if_exists: Any) -> None:
+    async with MemoryStore() as store, runner_on(store, lasts=1.0) as mine, runner_on(store) as other:
+        first = await mine.start(double, 1, id="a")
+
+        again = await other.start(double, 1, id="a", if_exists=if_exists)
+
+        assert ("a" in mine, "a" in other) == (True, False)
+        assert (await again.result(), await first.result()) == (2, 2)
+        with pytest.raises(RunExists, match="with another input"):
+            await other.start(double, 2, id="a")
 
 
 @virtually
@@ -139,3 +152,43 @@ def test_a_runner_that_was_left_open_in_a_loop_that_has_ended_holds_nothing() ->
 
     assert run_virtually(go_on()) == 2
     assert "a" in left[0]
+
+
+@virtually
+async def test_results_of_an_input_that_went_through_the_inbox_are_those_of_that_input() -> None:
+    async with MemoryStore() as store, runner_on(store, lasts=1.0) as mine, runner_on(store) as other:
+        await mine.start(double, id="a")
+        first = await other.send("a", 1)
+        assert await first.result() == 2
+
+        second = await other.send("a", 20)
+        assert await second.results() == {}
+        assert await second.result() == 40
+
+        assert (await first.results(), await second.results()) == ({"double": 2}, {"double": 40})
+
+
+@virtually
+async def test_an_input_that_came_too_late_has_no_results() -> None:
+    async with MemoryStore() as store, runner_on(store, lasts=1.0) as mine, runner_on(store) as other:
+        first = await mine.start(double, 1, id="a")
+        late = await other.send("a", 2)
+        assert await first.result() == 2
+
+        assert await late.results() == {}
+        with pytest.raises(RunClosed):
+            await late.result()
+
+
+@virtually
+async def test_an_input_that_went_through_the_inbox_has_its_result_in_a_run_whose_history_is_not_loaded() -> None:
+    async with MemoryStore() as store, runner_on(store) as mine, runner_on(store) as other:
+        await mine.start(double, id="a", snapshot_every=5)
+        handles = [await other.send("a", value) for value in range(40)]
+        assert await handles[-1].result() == 78
+        await mine.stop("a")
+
+        await other.resume("a", workflow=double)
+
+        assert [await handle.result() for handle in handles[:2]] == [0, 2]
+        assert [await handle.results() for handle in handles[:2]] == [{"double": 0}, {"double": 2}]

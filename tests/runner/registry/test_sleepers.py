@@ -107,7 +107,7 @@ def test_a_caller_that_waits_keeps_a_run_in_memory_and_brings_it_back(store: Ful
             handle = await runner.start(waits, 1, id="w")
             await rested(runner, "w")
             result = asyncio.ensure_future(handle.result())
-            while not any(runner._waiters.is_awaited(each) for each in runner._registry):  # noqa: ASYNC110 - as above
+            while not any(runner._runtime.waiters.is_awaited(each) for each in runner._registry):  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.001)
             runner._runtime.sleepers._look_again()
             assert [worker.id for worker in runner._registry] == ["w"]

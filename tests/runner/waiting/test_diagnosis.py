@@ -54,7 +54,7 @@ async def test_a_store_that_is_unavailable_is_what_is_waited_for() -> None:
         told = await said(runner, after=60.0)
 
     assert "run 'a' has nothing left to do and is not settled after 60 s" in told
-    assert "the store has been unavailable for 60 s, and 1 event is not written" in told
+    assert "the store has been unavailable for 1 min, and 1 event is not written" in told
     assert "no space left on device" in told
 
 

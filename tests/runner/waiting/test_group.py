@@ -64,7 +64,7 @@ async def test_a_caller_whose_time_is_up_leaves_nothing_behind() -> None:
         for _ in range(3):
             await handles.gather(1.0, return_exceptions=True)
 
-        assert runner._waiters._waiting == {}
+        assert runner._runtime.waiters._waiting == {}
 
 
 @virtually
@@ -94,7 +94,7 @@ async def test_a_caller_that_is_cancelled_while_it_gathers_leaves_nothing_behind
         with pytest.raises(asyncio.CancelledError):
             await gathers
 
-        assert runner._waiters._waiting == {}
+        assert runner._runtime.waiters._waiting == {}
         assert await handles.gather() == [2, 4]
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.core.events import AnyEvent
+from weft.core.events import AnyEvent, LogTruncated
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog
 from weft.log import Decoder, chain
@@ -17,18 +17,24 @@ from weft.runner.slices import pause
 
 
 class LogReader:
-    """The log of one run, from its beginning."""
+    """The log of one run, from its beginning or from where it stood once."""
 
-    def __init__(self, ownership: Ownership, run: str, live: Callable[[RunRecord], Workflow | None]) -> None:
-        """Read *run*; *live* finds the definition that has the classes of its values."""
+    def __init__(
+        self,
+        ownership: Ownership,
+        run: str,
+        live: Callable[[RunRecord], Workflow | None],
+        after: RunRecord | None = None,
+    ) -> None:
+        """Read *run*, if given *after* this record; *live* finds the definition that has the classes of its values."""
         self._ownership, self._run, self._live = ownership, run, live
         self._decoder: Decoder | None = None
         self._definitions: dict[bytes, bytes] = {}
-        self._position, self._link = 0, GENESIS
+        self._position, self._link = (0, GENESIS) if after is None else (after.head, after.chain)
 
     async def more(self) -> list[AnyEvent]:
         """
-        Return the events since the last call.
+        Return the events since the last call; if some of them were removed, the first one says so.
 
         Raises:
             RunNotFound: nothing is stored under this id.
@@ -37,7 +43,10 @@ class LogReader:
         loaded, definitions, facts = await self._ownership.since(self._run, self._position)
         record = loaded.record
         bodies = [segment.body for segment in loaded.segments]
-        link = self._link
+        link, events = self._link, list[AnyEvent]()
+        if self._position < record.first - 1:  # what was to be read next was removed
+            link = loaded.link
+            events.append(LogTruncated(record.first - 1))
         for body in bodies:
             link = chain(link, body)
         if link != record.chain:
@@ -45,7 +54,6 @@ class LogReader:
         if self._decoder is None:
             self._decoder = Decoder(workflow=self._live(record))
         self._definitions.update(definitions)
-        events: list[AnyEvent] = []
         try:
             for some in self._decoder.batches(bodies, definitions=self._definitions, facts=facts):
                 events += some

@@ -32,7 +32,9 @@ from msgspec.structs import replace
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import (
+    CorruptLog,
     CorruptStore,
+    HistoryTruncated,
     InvalidOption,
     OwnershipLost,
     RunnerClosed,
@@ -96,6 +98,11 @@ class AcquiredRun:
         """Its record when it was acquired; None if it was not, or if the store does not know owners."""
         self._snapshot, self._rehydration = snapshot, rehydration
 
+    @property
+    def is_truncated(self) -> bool:
+        """Whether its log was truncated, so that it cannot be folded."""
+        return isinstance(self._answer, LoadedRun) and self._answer.record.first > 1
+
     async def recover(
         self,
         live: Callable[[RunRecord], Workflow | None],
@@ -119,6 +126,11 @@ class AcquiredRun:
                 try:
                     recovered = await self._rehydrate(loaded, self._snapshot, decoder, context)
                 except Unusable as why:
+                    if loaded.record.first > 1:
+                        raise CorruptLog(
+                            f"the log of run {self.run!r} was truncated, and the snapshot of what was removed cannot "
+                            f"be used: {why}; a copy of the store may still have it"
+                        ) from why
                     _log.warning("the snapshot of run %r cannot be used, and its log is read: %s", self.run, why)
                     loaded = await self._ownership.load_whole(loaded.record)
                 else:
@@ -268,8 +280,15 @@ class Ownership:
         """
         Load *run*, which was acquired: *owned* is its record since then.
 
-        Unless *rehydration* is full, that is its snapshot and what came after it, if the store has one.
+        Unless *rehydration* is full, that is its snapshot and what came after it, if the store has one.  Of a run whose
+        log was truncated it always is.
         """
+        found = await self._load(run, owned, rehydration)
+        if rehydration == "full" and found.is_truncated:
+            return await self._load(run, owned, "hybrid")
+        return found
+
+    async def _load(self, run: str, owned: RunRecord | None, rehydration: Rehydration) -> AcquiredRun:
         store, snapshot = self._store, None
         if rehydration != "full" and isinstance(store, SnapshotStore):
             try:
@@ -303,7 +322,7 @@ class Ownership:
         """Yield the runs whose records these are, loaded a few at a time; long ones from their snapshots."""
         short: list[RunRecord] = []
         for record in owned:
-            if rehydration == "full" or record.head <= LONG:
+            if record.first == 1 and (rehydration == "full" or record.head <= LONG):
                 short.append(record)
             else:
                 yield await self._load_or_error(record, rehydration)
@@ -406,8 +425,11 @@ class Ownership:
 
         Raises:
             RunNotFound: nothing is stored under this id.
+            HistoryTruncated: its log was truncated, and what is left is not a run.
         """
         loaded, definitions, facts = await self.since(run, 0)
+        if loaded.record.first > 1:
+            raise HistoryTruncated(run, loaded.record.first)
         return loaded.record, [segment.body for segment in loaded.segments], definitions, facts
 
     async def since(self, run: str, position: int) -> tuple[LoadedRun, Mapping[bytes, bytes], Mapping[bytes, bytes]]:

@@ -3,7 +3,7 @@ Rebuilds a stored run from its log: check the chain, decode, fold.
 
 No function of the user is called.  Work that has completed in the log is never executed again; work that was in flight
 is ready again, and is started like any other.  A long log is decoded and folded in slices, between which other work of
-the event loop runs (ADR 18).  The run is in no table until the last slice, so recovery can be abandoned after any.
+the event loop runs (ADR 18).  The run is in no table until the last slice, so it can be abandoned after any slice.
 """
 
 from __future__ import annotations

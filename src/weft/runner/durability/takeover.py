@@ -5,18 +5,20 @@ A step can kill its process: by a segmentation fault, ``os._exit``, or more memo
 starts the step again, so without a limit it would kill one process after the other.  The log counts the deaths:
 
     an owner dies ──► another one takes the run over ──► RunTakenOver is durable ──► something starts ──► it dies, ...
-                                                                                        │
-                                                                                        └── progress: nothing counts
-                                                                                            any more
+                              │                                                         │
+                              └── nothing starts now, and the count has changed:        └── progress: nothing counts
+                                  noted too, with the epoch of the owner before             any more
+
 See docs/adr/0028-poison.md.
 
 Invariants:
 
-1. Only starts count: a run that was taken over and has started nothing has not killed its process.  Of the first death
-   it is not known, since nothing is noted before; so it counts.
+1. Only starts count: a run that was taken over and has started nothing has not killed its process.  The first death
+   always counts: nothing is noted before it, so the log cannot say whether that owner had started something.
 2. Only progress resets the count, or a person.  Progress is an event that says that something has ended, or that the
    run was changed; a step that is announced is not, and neither is an input, which may come before every death.
 3. A release does not count, whatever was in flight then; it does not reset the count either.
+4. An owner that starts nothing and goes leaves the count as it found it: what it learnt of the owner before is noted.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ class Takeover(msgspec.Struct, frozen=True):
 
     deaths: int
     """How many owners in a row have died without progress."""
+    is_news: bool = False
+    """Whether the log says another number: then it is noted at once, since this owner may start nothing and go."""
 
     @property
     def is_poison(self) -> bool:
@@ -61,14 +65,16 @@ def takeover(log: Sequence[Any], epoch: int, *, owner_died: bool, was_parked: bo
     >>> started = [ev.WorkflowDefined(1, "r", None), ev.InputReceived(2, 5, 1)]
     >>> takeover(started, 2, owner_died=False, was_parked=False)
     >>> takeover(started, 2, owner_died=True, was_parked=False)
-    Takeover(deaths=1)
+    Takeover(deaths=1, is_news=False)
+    >>> takeover([*started, ev.RunTakenOver(3, 1, 2, "crash")], 3, owner_died=True, was_parked=False)
+    Takeover(deaths=2, is_news=True)
     >>> takeover([*started, ev.RunTakenOver(3, 2, 3, "crash")], 4, owner_died=True, was_parked=False).is_poison
     True
     """
     noted = last_takeover(log) or _NOTHING
     if was_parked:
-        return Takeover(0) if noted.deaths else None
+        return Takeover(0, is_news=True) if noted.deaths else None
     if not noted.deaths:  # whether that one had started something is not known
         return Takeover(1) if owner_died else None
-    has_started = noted.epoch == epoch - 1
-    return Takeover(noted.deaths + (owner_died and has_started))
+    is_fatal = owner_died and noted.epoch == epoch - 1  # else that one has started nothing, or has not died
+    return Takeover(noted.deaths + is_fatal, is_news=is_fatal)

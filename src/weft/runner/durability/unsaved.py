@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from heapq import heappop, heappush
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from weft.core.events import ContinuedAsNew, FannedOut, RunUpgraded, WorkflowDef
 from weft.core.fold.scope import Key
 from weft.core.run.run import Run
 from weft.core.run.waits import next_due
-from weft.errors import HistoryNotLoaded
+from weft.errors import HistoryNotLoaded, HistoryTruncated
 from weft.log import Encoded, Encoder, Segment, chain
 from weft.log.codec import lone_reaction
 from weft.log.outcome import RunOutcome, encode_outcome, outcome_of
@@ -35,6 +35,11 @@ MOST_OPEN: Final = 20_000
 _NEVER: Final = sys.maxsize
 _log = logging.getLogger("weft.runner")
 _EMPTY = Segment(b"", 0)
+_NONE = (0, 0)
+"""Neither failures nor dead letters."""
+CONTINUED: Final = "continued as "
+"""How the reason of a run begins that another one continues."""
+
 _FORGETFUL = Encoder()
 """Writes for all runs that have stored no large value, which is all there is to remember."""
 
@@ -50,6 +55,7 @@ class UnsavedLog:
         "_encoder",
         "_every",
         "_link",
+        "_repeats_values",
         "_run",
         "_segment",
         "_snapshot_due",
@@ -99,6 +105,8 @@ class UnsavedLog:
         self.version: str | None = None
         """The version of the workflow, if the store does not know it and it is not that of a new run."""
         self._encoder = _FORGETFUL
+        self._repeats_values = False
+        """Whether values are being removed from the store, so that none of them counts as stored."""
         self._segment: Segment | None = None
         """The segment that is being stored, if large values stand beside its events."""
         self.is_dropped = False
@@ -122,8 +130,15 @@ class UnsavedLog:
 
     def snapshot_every(self, events: int) -> None:
         """Write a snapshot with the first append after so many *events*, and again and again."""
-        self._every, self._snapshots = events, SnapshotWriter()
+        self._every = events
         self._snapshot_due = self.acknowledged + events
+
+    @property
+    def snapshots(self) -> SnapshotWriter:
+        """The writer of the snapshots of the run: the same one, whether it writes them or only says what is needed."""
+        if self._snapshots is None:
+            self._snapshots = SnapshotWriter()
+        return self._snapshots
 
     @property
     def link(self) -> bytes:
@@ -139,6 +154,12 @@ class UnsavedLog:
             if self._encoded is None:
                 self._encoded = {}
             self._encoded[event.seq] = encoded
+
+    def repeat_values(self, *, repeats: bool) -> None:
+        """Write large values that the store has again or not: it is about to remove some, or has removed them."""
+        self._repeats_values = repeats
+        if repeats:
+            self._encoder = _FORGETFUL
 
     def take(self, number: int) -> None:
         """The message with this *number* has become a part of the run: the next append takes it from the inbox."""
@@ -202,9 +223,9 @@ class UnsavedLog:
 
     def append(self, status: RunStatus, reason: str, at: float, most: int = MOST) -> Append | None:
         """Return the next append: the events since the last one, *most* of them, and the status if it has changed."""
-        memory = self._run.memory
-        events = memory.log[self.acknowledged : self.acknowledged + most]
-        self.is_behind = len(events) == most and self.acknowledged + most < len(memory.log)
+        memory, known = self._run.memory, self.acknowledged
+        events = memory.log[known : known + most]
+        self.is_behind = len(events) == most and known + most < len(memory.log)
         if self.is_behind:
             status = "running"  # whatever it is in the end, there is more to come
         wake_at = self.next_due if status == "waiting" else None
@@ -212,49 +233,65 @@ class UnsavedLog:
         if self.is_dropped or (not events and status == self.status and is_woken_as_before and not self._taken):
             return None
         segment = self._encoder.segment(events, self._encoded) if events else _EMPTY
-        body, size = segment.body, segment.count
         # The link moves on when the store has taken the events: those that it refuses are not part of the log.
-        link = chain(self._link, body) if size else self._link
+        link = chain(self._link, segment.body) if events else self._link
         if segment.facts:
             self._segment = segment
-        is_new = self.status is None
-        is_over = status in FINISHED
-        self.outcome = outcome_of(self._run, memory.received) if is_over else None
-        counts = (len(memory.failures or ()), len(memory.letters or ()))
+        is_new, is_over = self.status is None, status in FINISHED
+        self.outcome = self._outcome() if is_over else None
+        counts = _NONE
+        if memory.failures or memory.letters:
+            counts = (len(memory.failures or ()), len(memory.letters or ()))
+        rare: dict[str, Any] = {}
+        definitions = segment.definitions
         written = None
         if len(memory.log) >= self._snapshot_due and not self.is_behind and not is_over:
             written = self._snapshot(link)
+        if written is not None:
+            rare["snapshot"], definitions = written.body, {**written.definitions, **definitions}
+        if segment.facts or (written is not None and written.facts):
+            rare["facts"] = {**({} if written is None else written.facts), **segment.facts}
+        if reason:
+            rare["reason"] = reason
+        if counts != _NONE:
+            rare["failures"], rare["dead_letters"] = counts
+        if not is_woken_as_before:
+            rare["wake_at"] = NEVER if wake_at is None else wake_at
+        if self._taken and not self.is_behind:
+            rare["taken"] = tuple(self._taken)
         # The record goes with a snapshot: it says where the log was at least, so that a tail that was cut off is found.
         is_known = status == self.status and counts == self._counts and not is_over and written is None
-        return Append(
+        append = Append(  # with more than fifteen of them CPython makes a dict first, which takes four times as long
             run=memory.run_id,
-            expected=self.acknowledged,
+            expected=known,
             epoch=self.epoch,
-            count=size,
-            body=body,
+            count=segment.count,
+            body=segment.body,
             chain=link,
             previous=self._link,
             at=at,
             status=None if is_known else status,
-            reason=reason,
-            wake_at=None if is_woken_as_before else NEVER if wake_at is None else wake_at,
-            taken=() if self._taken is None or self.is_behind else tuple(self._taken),
-            failures=counts[0],
-            dead_letters=counts[1],
             outcome=b"" if self.outcome is None else encode_outcome(self.outcome),
-            release=is_over,
             create=is_new,
             workflow=memory.workflow.name if is_new else None,
             version=self.version or (memory.workflow.version if is_new else None),
-            facts=segment.facts if written is None or not written.facts else {**written.facts, **segment.facts},
-            definitions=segment.definitions if written is None else {**written.definitions, **segment.definitions},
-            snapshot=b"" if written is None else written.body,
+            release=is_over,
+            definitions=definitions,
         )
+        return replace(append, **rare) if rare else append
+
+    def _outcome(self) -> RunOutcome:
+        """Return the outcome of the run; if it was in a part of the log that was removed, that is what it says."""
+        memory = self._run.memory
+        try:
+            return outcome_of(self._run, memory.received)
+        except HistoryTruncated as error:
+            return RunOutcome(memory.received, {}, nothing=(memory.workflow.name, str(error)))
 
     def last_append(self, event: ContinuedAsNew, at: float) -> Append:
         """Return the append of *event*, with which a run ends whose other events are stored; it is not recorded yet."""
         memory, segment = self._run.memory, self._encoder.segment([event])
-        outcome = outcome_of(self._run, memory.received)
+        outcome = self._outcome()
         self.outcome = replace(outcome, successor=event.run)
         return Append(
             run=memory.run_id,
@@ -266,7 +303,7 @@ class UnsavedLog:
             previous=self._link,
             at=at,
             status="completed",
-            reason=f"continued as {event.run!r}",
+            reason=f"{CONTINUED}{event.run!r}",
             failures=len(memory.failures or ()),
             outcome=encode_outcome(self.outcome),
             release=True,
@@ -279,10 +316,10 @@ class UnsavedLog:
         pending += sum(map(len, (memory.signals or {}).values()))
         # A snapshot costs as much as is open: the events that it spares must be as many.
         self._snapshot_due = len(memory.log) + max(self._every, pending)
-        if pending > MOST_OPEN or self._snapshots is None:
+        if pending > MOST_OPEN:
             return None
         try:
-            return self._snapshots.write(memory, link)
+            return self.snapshots.write(memory, link)
         except HistoryNotLoaded:  # the run was restored without its values, and has not gone on since
             return None
         except Exception:  # noqa: BLE001 - the events are worth more than a cache of them
@@ -299,9 +336,10 @@ class UnsavedLog:
             for seq in [seq for seq in self._encoded if seq <= self.acknowledged]:
                 del self._encoded[seq]
         if self._segment is not None:
-            if self._encoder is _FORGETFUL:
-                self._encoder = Encoder()
-            self._encoder.stored(self._segment)
+            if not self._repeats_values:
+                if self._encoder is _FORGETFUL:
+                    self._encoder = Encoder()
+                self._encoder.stored(self._segment)
             self._segment = None
         if append.wake_at is not None:
             self._wake_at = None if append.wake_at == NEVER else append.wake_at

@@ -1,5 +1,5 @@
 """
-Takes what comes of a chain into its run: when it has ended, when it takes long, and when it is given up (ADR 39).
+Folds the outcomes of a chain into its run: when it has ended, takes long, or is given up (ADR 39).
 
     begin_chain ──► chain_ended: all outcomes are folded; the last one takes the way of any other
          │

@@ -29,6 +29,7 @@ from weft.ports.executor import Executor, ImmediateExecutor, Ticket
 from weft.ports.scheduler import Scheduler
 from weft.ports.store import LogStore, SnapshotStore
 from weft.runner.durability.journal import Journal
+from weft.runner.durability.residency import Residency
 from weft.runner.execution.executor_queue import ExecutorQueue
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.limit_queue import LimitQueues
@@ -61,6 +62,7 @@ class Dispatcher:
         counters: Counters,
         draw: Callable[[], float] = random.random,
         scheduler: Scheduler | None = None,
+        memory_budget: int | None = None,
     ) -> None:
         self.clock, self.counters, self.draw = clock, counters, draw
         self.scheduler = scheduler
@@ -88,6 +90,8 @@ class Dispatcher:
         self.limit_queues, self.rate_queues, self.timeouts = LimitQueues(self), RateQueues(self), Timeouts(self)
         self.timers = Timers(self)
         """The timers of what waits in runs."""
+        self.residency = Residency(store, self.timers, clock.time, memory_budget)
+        """Counts the values of the runs that are in memory."""
         self.policy_tables = policy_tables(executors)
         """By name of the executor that the plain functions of a run are for."""
         self._is_awake = self._is_due = False

@@ -108,7 +108,12 @@ class Reporter:
 
     def lost(self, error: Exception) -> None:
         """The run cannot be written any more."""
-        _log.error("run %r was let go of: %s; the store has it up to its last checkpoint", self._run.id, error)
+        _log.error(
+            "run %r was let go of: %s; the store has it up to its last checkpoint",
+            self._run.id,
+            error,
+            extra={"run_id": self._run.id},
+        )
         self.failed(error)
 
     def failed(self, error: BaseException) -> None:
@@ -119,7 +124,9 @@ class Reporter:
 
     def restarted(self, error: BaseException, restarts: int) -> None:
         """The worker crashed, and is rebuilt from the store."""
-        _log.error("the worker of run %r crashed and is rebuilt from the store", self._run.id, exc_info=error)
+        id = self._run.id
+        said = "the worker of run %r crashed and is rebuilt from the store"
+        _log.error(said, id, exc_info=error, extra={"run_id": id})
         if bus.worker_restart:
             bus.emit(catalogue.WORKER_RESTART, {"restarts": restarts}, {**self._whose(), "error": error})
 
@@ -128,9 +135,14 @@ class Reporter:
         if bus.worker_evicted:
             bus.emit(catalogue.WORKER_EVICTED, {}, self._whose())
 
+    def values_evicted(self, facts: int, size: int) -> None:
+        """Values of the run have left memory."""
+        if bus.values_evicted:
+            bus.emit(catalogue.VALUES_EVICTED, {"facts": facts, "bytes": size}, self._whose())
+
     def parked(self, reason: str) -> None:
         """The run was set aside."""
-        _log.error("run %r is parked: %s", self._run.id, reason)
+        _log.error("run %r is parked: %s", self._run.id, reason, extra={"run_id": self._run.id})
         if bus.worker_parked:
             bus.emit(catalogue.WORKER_PARKED, {}, {**self._whose(), "reason": reason})
 
@@ -211,6 +223,7 @@ class Reporter:
             _log.name, level, __file__, 0, "%r of run %r has failed%s: %s: %s", said, raised, "gave_up"
         )
         record.exc_text = detail.traceback.rstrip()
+        record.run_id, record.component, record.attempt = self._run.id, said[0], outcome.attempt
         if _log.isEnabledFor(level):
             _log.handle(record)
 
@@ -300,6 +313,8 @@ def _checked(offered: Sequence[Runnable], wanted: Iterable[object]) -> list[Runn
         TypeError: it has returned something else than runnables that it was *offered*.
     """
     keys, found = {runnable.key for runnable in offered}, list[Runnable]()
+    if not isinstance(wanted, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"transform returned {wanted!r:.80}; return a list of the runnables that it was given")
     for each in wanted:
         if not isinstance(each, Runnable) or each.key not in keys:
             raise TypeError(

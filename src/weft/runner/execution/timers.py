@@ -9,8 +9,8 @@ follows the clock of the system: while such a timer is in the heap, that clock i
 Invariants:
 
 1. A worker is told of a timer once, and not before it is due.
-2. A timer whose wait has ended is dropped when it is due, or when the heap has doubled: the heap is never longer than
-   twice the timers that count, and some.
+2. A timer whose wait has ended is dropped when it is due, or when the heap has doubled: so the heap is at most about
+   twice as long as the number of timers that count.
 3. Timers that are due at the same time are told in slices, and other work of the event loop runs in between.
 """
 

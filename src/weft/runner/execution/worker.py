@@ -25,40 +25,41 @@ from msgspec.structs import replace
 
 from weft.core import events as ev
 from weft.core.failure import text_of
-from weft.core.fold.fold import make_whole, record
+from weft.core.fold.fold import record
 from weft.core.fold.memory import PAGE
 from weft.core.fold.scope import Activation, Key
 from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
-from weft.core.run.runnable import Outcome, bind
+from weft.core.run.runnable import Outcome
 from weft.core.run.texts import check_text_or_none
-from weft.core.run.waits import begin_waits, fire_timer, receive_signal
+from weft.core.run.waits import fire_timer
 from weft.errors import (
     BrokenChain,
     ConcurrentAppend,
     HistoryNotLoaded,
     OwnershipLost,
-    RunBusy,
     RunClosed,
     RunExists,
     RunNotFound,
     RunParked,
 )
-from weft.log import Encoded, encode_once, needs_encoding
+from weft.log import Encoded
 from weft.log.ext_types import HASHED
 from weft.log.outcome import RunOutcome
+from weft.log.snapshot import SnapshotWriter
 from weft.policy.run_policies import RunPolicies
 from weft.ports.store import FINISHED, Append, RunStatus
 from weft.runner.durability.rehydration import Sleeping, is_partial
+from weft.runner.durability.residency import Evicted, RunValues
 from weft.runner.durability.takeover import Takeover
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.chain_progress import advance_all
 from weft.runner.execution.dispatcher import Dispatcher
-from weft.runner.execution.external import announce_attempt, take_failure
 from weft.runner.execution.inflight import InFlight, Wait
+from weft.runner.execution.intake import queue_ready, start_waits
 from weft.runner.execution.large_collections import open_more
-from weft.runner.execution.large_values import encode_rest, exhausted
+from weft.runner.execution.large_values import encode_rest
 from weft.runner.execution.reporting import Reporter
 from weft.runner.execution.run_queue import UNNOTED, RunQueue
 from weft.runner.execution.status import (
@@ -69,9 +70,8 @@ from weft.runner.execution.status import (
     stuck,
     text_of_failures,
 )
-from weft.runner.options import RunOptions, check_text
+from weft.runner.options import RunOptions
 from weft.telemetry import bus
-from weft.typing import PoliciesMode
 
 AT_ONCE: Final = 16
 """How many runnables of one run may run in the event loop before other runs continue."""
@@ -97,7 +97,7 @@ class Owner(Protocol):
         """*worker* only waits, for time or a signal, and all of that is stored."""
         ...
 
-    def wake(self, worker: Worker) -> object:
+    def wake(self, worker: Worker) -> None:
         """*worker* has something to do: load the values that it needs, and let it take its turn then."""
         ...
 
@@ -121,7 +121,6 @@ class Worker:
         "_own_lane",
         "_takeover",
         "_test_lane",
-        "_unsaved",
         "at_once",
         "attempts",
         "dispatcher",
@@ -151,8 +150,10 @@ class Worker:
         "sleeping",
         "state",
         "units",
+        "unsaved",
         "untimed_until",
         "upcoming",
+        "values",
     )
 
     def __init__(
@@ -216,9 +217,11 @@ class Worker:
         """Whether everything is written as soon as possible."""
         self._is_strict = options.checkpoints.lag == 0
         """Whether nothing starts before all that it needs is durable."""
-        self._unsaved = UnsavedLog(run) if unsaved is None else unsaved
+        self.unsaved = UnsavedLog(run) if unsaved is None else unsaved
         if options.snapshot_every is not None and dispatcher.has_snapshots:
-            self._unsaved.snapshot_every(options.snapshot_every)
+            self.unsaved.snapshot_every(options.snapshot_every)
+        self.values: RunValues | None = dispatcher.residency.admit(self, options.keep_values_for)
+        """Its values that are in memory, if they are counted or kept for a time."""
         self.sleeping: Sleeping | None = None
         """Wakes the run, if it was restored without its values."""
         self.monotonic = dispatcher.monotonic
@@ -232,7 +235,7 @@ class Worker:
         """Whether on_complete is still to be called, now that the run is idle."""
         self.heard = 0
         """The number of the last message that it has taken from its inbox."""
-        self.orphans = orphans(run) if self.state == "cancelled" and self._unsaved.status != "cancelled" else ()
+        self.orphans = orphans(run) if self.state == "cancelled" and self.unsaved.status != "cancelled" else ()
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
         self.is_opening = False
         """Whether another turn is scheduled, to make more elements of a large collection ready."""
@@ -245,29 +248,38 @@ class Worker:
     @property
     def acknowledged(self) -> int:
         """How many events are durable."""
-        return self._unsaved.acknowledged
+        return self.unsaved.acknowledged
+
+    @property
+    def snapshots(self) -> SnapshotWriter:
+        """The writer of the snapshots of the run, which knows what its future needs."""
+        return self.unsaved.snapshots
+
+    def evicted(self, freed: Evicted) -> None:
+        """Values of the run have left memory."""
+        self.report.values_evicted(freed.facts, freed.bytes)
 
     @property
     def unwritten(self) -> int:
         """How many events of a stored run still have to be written; 0 if another owner has taken the run over."""
-        if not self.acknowledged or isinstance(self.lost, _OTHERS) or self._unsaved.is_dropped:
+        if not self.acknowledged or isinstance(self.lost, _OTHERS) or self.unsaved.is_dropped:
             return 0
         return len(self.run.memory.log) - self.acknowledged
 
     @property
     def outcome(self) -> RunOutcome | None:
         """The outcome of the run, if it has finished and that is being stored."""
-        return self._unsaved.outcome
+        return self.unsaved.outcome
 
     @property
     def chain(self) -> bytes:
         """The hash of the log up to its last durable event."""
-        return self._unsaved.link
+        return self.unsaved.link
 
     @property
     def stored_status(self) -> RunStatus | None:
         """The status of the run in the store."""
-        return self._unsaved.status
+        return self.unsaved.status
 
     @property
     def is_status_stored(self) -> bool:
@@ -290,7 +302,7 @@ class Worker:
     @property
     def wake_at(self) -> float | None:
         """When the run, which only waits, has to be woken; None if time alone does not wake it."""
-        return self._unsaved.next_due
+        return self.unsaved.next_due
 
     @property
     def only_waits(self) -> bool:
@@ -306,114 +318,15 @@ class Worker:
         self.report.busy()
         if self.options.on_complete is not None:
             self.owes_notice = True
-        self._told()
+        self.told()
 
-    def _told(self) -> None:
+    def told(self) -> None:
         """Write the events that a caller has added to the run, and continue."""
         if not self.is_stopping:  # one that was parked is settled as it is
             self.is_settled = False
         if self.options.checkpoints.takes_input_first:
             self.checkpoint()
         self.dispatcher.guard(self, self.turn)
-
-    def take(
-        self,
-        value: Any,
-        *,
-        key: str | None = None,
-        deadline: float | None = None,
-        last: bool = False,
-        by: str | None = None,
-        encoded: Encoded | None = None,
-    ) -> int:
-        """
-        Add an input to the run, and return its number; if its key is known, that of the first with this key.
-
-        Args:
-            last: whether the run accepts no more input after it, and finishes.
-            by: the caller, as that one names itself.
-            encoded: the input as bytes, if it was encoded before.
-
-        Raises:
-            UnencodableValue: the value could not be stored.
-            RunClosed: the run accepts no more input.
-            RunParked: it needs a person.
-        """
-        known = self.known_input(key)
-        if known is not None:
-            return known
-        if encoded is None and needs_encoding(value):
-            encoded = exhausted(encode_once(value, "INPUT"))
-        time, carrier = self.dispatcher.clock.time, None
-        if bus.input_receive:
-            carrier = self.report.receives(time, is_new=not self.acknowledged)
-        self.run.plan(value, key=key, deadline=deadline, at=time(), last=last, by=by, carrier=carrier)
-        self.untimed_until = self.monotonic() + ev.PRECISION
-        if encoded is not None:
-            self._unsaved.keep(encoded)
-        self.changed()
-        return self.run.memory.received
-
-    def known_input(self, key: str | None) -> int | None:
-        """
-        Return the number of the input that the run has had with this *key*; None if it would accept one.
-
-        Raises:
-            RunClosed, RunParked: as :meth:`take`.
-            InvalidOption: *key* is not text.
-        """
-        self.check_open()
-        memory = self.run.memory
-        if key is not None:
-            check_text("key", key)
-            if memory.keys is not None and key in memory.keys:
-                return memory.keys[key]
-        if memory.is_ending:
-            raise RunClosed(self.id, status=self.state)
-        if self.state == "parked":
-            raise RunParked(self.id, self.reason)
-        return None
-
-    def end(self, by: str | None) -> None:
-        """
-        Accept no more input, and finish when nothing is left to do.
-
-        Raises:
-            RunClosed, RunParked: as :meth:`check_open`.
-        """
-        memory = self.run.memory
-        if self.state == "cancelled" or not memory.is_ending or self.lost is not None:
-            self.check_open()
-        if not memory.is_ending:
-            check_text_or_none("by", by)
-            record(memory, ev.RunFinished(len(memory.log) + 1, by))
-            self.changed()
-
-    def signal(self, name: str, value: Any, *, key: str | None = None, by: str | None = None) -> None:
-        """
-        Take a signal in; if its name and key are known, nothing changes.
-
-        Raises:
-            UnknownSignal: no component waits for it.
-            InvalidSignal: its value does not fit.
-            UnencodableValue: the value could not be stored.
-            RunClosed, RunParked: as :meth:`take`.
-        """
-        self.check_open()
-        if self.state == "parked":
-            raise RunParked(self.id, self.reason)
-        if needs_encoding(value):
-            exhausted(encode_once(value, name))
-        if key is not None:
-            check_text("key", key)
-        if receive_signal(self.run, name, value, at=self.dispatcher.clock.time(), key=key, by=by):
-            self.changed()
-
-    def refuse_signal(self, name: str, reason: str, *, key: str | None = None, by: str | None = None) -> None:
-        """Note that a signal, whose sender cannot be told, was refused."""
-        memory = self.run.memory
-        record(memory, ev.SignalRefused(len(memory.log) + 1, name, reason, self.dispatcher.clock.time(), key, by))
-        self._told()
 
     def has_timer(self, key: Key) -> bool:
         """Whether what waits at *key* still waits, here."""
@@ -426,63 +339,17 @@ class Worker:
     def _fire(self, key: Key, due: float) -> None:
         if fire_timer(self.run, key, max(due, self.dispatcher.clock.time())):
             self.untimed_until = 0.0
-            self._told()
+            self.told()
 
     def take_message(self, number: int) -> None:
         """The next append takes the message with this *number* from the inbox: what it said has happened."""
         self.heard = number
-        self._unsaved.take(number)
+        self.unsaved.take(number)
         self.checkpoint()
-
-    def rule(self, policies: Iterable[Any], mode: PoliciesMode, by: str | None = None) -> None:
-        """
-        Put *policies* in force from the next decision on; runnables that wait for time or a limit decide again.
-
-        Raises:
-            InvalidPolicy: this runner cannot honour one of them.
-            RunClosed, RunParked: as :meth:`check_open`.
-        """
-        self.check_open()
-        self.policies.change(policies, mode, by)
-        if not self.is_stopping:
-            if self.upcoming is not None:
-                self.queue_upcoming(self.upcoming)
-            for inflight in list(self.queue.by_key.values()):
-                if not inflight.has_ended:
-                    self.attempts.reconsider(inflight)
-        self._told()
-
-    def redefine(self, change: Callable[[Run], object]) -> None:
-        """
-        Let *change* change the workflow of the run; inputs in flight finish as they began.
-
-        Raises:
-            DefinitionError: it would not work; then nothing has changed.
-            RunClosed, RunParked: as :meth:`check_open`.
-        """
-        self.check_open()
-        change(self.run)
-        self._told()
 
     def give(self, context: Mapping[str, Any]) -> None:
         """Let components of the run read *context*, over what it has."""
         self.options, self.run.context = self.options.with_context(context), {**self.run.context, **context}
-
-    def revise(self, change: Callable[[Run], object], context: Mapping[str, Any] | None = None) -> None:
-        """
-        Let *change* revise the log of the run; runnables in flight whose work is not the same any more are abandoned.
-
-        A run that was restored from a snapshot has its history loaded before.
-
-        Raises:
-            WeftError: it was refused; then nothing has changed.
-        """
-        make_whole(self.run.memory)
-        change(self.run)
-        if context:
-            self.give(context)
-        self.revised()
-        self.changed()
 
     def revised(self) -> None:
         """The log of the run may have been revised: keep what is in flight if it is the same work as before."""
@@ -493,7 +360,7 @@ class Worker:
         if upcoming is not None:
             self.upcoming = upcoming if ready.get(upcoming.key) is upcoming else None
         if isinstance(self.run.memory.log[-1], ev.RunUpgraded):
-            self._unsaved.version = self.run.workflow.version
+            self.unsaved.version = self.run.workflow.version
 
     def check_open(self) -> None:
         """
@@ -551,14 +418,25 @@ class Worker:
         """Start nothing before the log says that an owner of the run died; it says so when something is to start."""
         self._takeover, self.queue.barrier = takeover, UNNOTED
 
+    def note_deaths(self) -> None:
+        """Write how many owners have died, if the log says another number, although nothing has started yet."""
+        takeover = self._takeover
+        is_open = self.lost is None and not self.is_leaving and self.state not in FINISHED
+        if isinstance(takeover, Takeover) and takeover.is_news and is_open:
+            self._note_deaths(takeover, self.unsaved.epoch - 1, "")
+
     def note_takeover(self, component: str, start: Callable[[], object] | None = None) -> None:
         """Write that an owner of the run died and *component* is about to start; then *start* it."""
-        takeover, memory = self._takeover, self.run.memory
+        takeover = self._takeover
         assert isinstance(takeover, Takeover)  # noqa: S101
-        now, epoch = self.dispatcher.clock.time(), self._unsaved.epoch
-        record(memory, ev.RunTakenOver(len(memory.log) + 1, takeover.deaths, epoch, component, now))
+        self._note_deaths(takeover, self.unsaved.epoch, component)
         self._takeover = start
-        self.queue.hold(len(memory.log))
+        self.queue.hold(len(self.run.memory.log))
+
+    def _note_deaths(self, takeover: Takeover, epoch: int, component: str) -> None:
+        """Write how many owners have died, and that the one of this *epoch* was the last that started something."""
+        memory, now = self.run.memory, self.dispatcher.clock.time()
+        record(memory, ev.RunTakenOver(len(memory.log) + 1, takeover.deaths, epoch, component, now))
         self.checkpoint()
 
     def _start_noted(self) -> None:
@@ -574,7 +452,7 @@ class Worker:
 
     def forget(self) -> None:
         """Drop the unsaved events: the run is stopped with ``persist=False``."""
-        self._unsaved.drop()
+        self.unsaved.drop()
 
     def park(self, reason: str) -> None:
         """Set the run aside until a person looks at it."""
@@ -631,10 +509,10 @@ class Worker:
             return
         log = memory.log
         self.at_once = AT_ONCE
-        queue, unsaved = self.queue, self._unsaved
+        queue, unsaved = self.queue, self.unsaved
         while True:
             if memory.newly_waiting:
-                self._begin_waits()
+                start_waits(self)
             if memory.unopened is not None:
                 open_more(self)
             ready = memory.newly_ready
@@ -642,7 +520,7 @@ class Worker:
                 if len(ready) == 1 and not queue.by_key and self.upcoming is None and self._goes_straight(ready[0]):
                     self.upcoming, self._needed = ready.pop(), len(log)
                 else:
-                    self._take_in()
+                    queue_ready(self)
             known, stored = len(log), unsaved.acknowledged
             if known != stored:
                 if self._is_eager:
@@ -665,39 +543,6 @@ class Worker:
             self.state = "running" if queue.slots_used or queue.line else "waiting"
         else:
             self._update_state()
-
-    def _begin_waits(self) -> None:
-        """Start the timers of what has begun to wait, unless a signal has come before."""
-        clock, waiting = self.dispatcher.clock, self.run.memory
-        for key in begin_waits(self.run, clock.time()):
-            found = (waiting.waiting or {}).get(key)
-            if found is not None and found.next_at is not None:
-                due, is_relative = found.next_at, found.is_relative and found.next_at == found.due
-                self.dispatcher.timers.add(self, key, due, is_relative=is_relative)
-                self._unsaved.add_timer(key, due)
-
-    def _take_in(self) -> None:
-        """Queue the runnables that have become ready; for durable ones, record that they are about to start."""
-        memory = self.run.memory
-        if self.upcoming is not None:  # it is not alone any more
-            self.queue_upcoming(self.upcoming)
-        offered, memory.newly_ready = memory.newly_ready, []
-        if self.options.hooks is not None and self.options.hooks.transform is not None:
-            offered = self._transformed(offered)
-        rules = memory.retried or (memory.workflow.policies if memory.rules is None else memory.rules)
-        for activation in offered:
-            if activation.key in self.queue.by_key or memory.ready.get(activation.key) is not activation:
-                continue
-            policy, is_guarded = self.policies.of(activation) if rules else (None, False)
-            begun = self.policies.begun(activation.key) if memory.attempts or memory.dispatched else None
-            inflight = InFlight(activation, policy, is_guarded, begun)
-            has_failed = memory.external is not None and take_failure(self, inflight)
-            if policy is not None:
-                inflight.priority, inflight.ready_since = policy.priority, self.dispatcher.monotonic()
-                if not has_failed and not self.attempts.await_start(inflight) and inflight.is_durable:
-                    announce_attempt(self, inflight, 1 + (begun.attempts if begun else 0), policy)
-            inflight.needed = len(memory.log)
-            self.queue.add(inflight)
 
     def _goes_straight(self, activation: Activation) -> bool:
         """Whether *activation*, the only one, can take the straight lane: no policy, deadline or earlier attempt."""
@@ -735,15 +580,6 @@ class Worker:
         self.upcoming = None
         return inflight
 
-    def _transformed(self, offered: list[Activation]) -> list[Activation]:
-        memory = self.run.memory
-        runnables = [bind(activation, memory, self.run.context) for activation in offered]
-        by_key = {activation.key: activation for activation in offered}
-        wanted = [by_key[runnable.key] for runnable in self.report.transformed(runnables)]
-        left = set(by_key) - {activation.key for activation in wanted}
-        memory.newly_ready.extend(by_key[key] for key in by_key if key in left)
-        return wanted
-
     def write_if_due(self) -> None:
         """Announce unsaved events to the journal, if the strategy says that it is time."""
         strategy = self.options.checkpoints
@@ -754,7 +590,7 @@ class Worker:
 
     def start(self) -> None:
         """Start queued runnables whose dependencies are durable enough, while there are slots."""
-        queue, unsaved = self.queue, self._unsaved
+        queue, unsaved = self.queue, self.unsaved
         line = queue.line
         if not unsaved.acknowledged:  # the run may turn out to exist: then all of this has happened before
             return
@@ -781,7 +617,7 @@ class Worker:
 
     def _runs_ahead(self, node: FunctionNode, needed: int) -> bool:
         """Whether *node* may start although not all of the *needed* events are durable; the first ones must be."""
-        lag, acknowledged = self.options.checkpoints.lag, self._unsaved.acknowledged
+        lag, acknowledged = self.options.checkpoints.lag, self.unsaved.acknowledged
         if lag is None or not acknowledged:
             return acknowledged > 0
         allowed = 0 if node.is_relay else lag  # a step of a saga never does
@@ -834,7 +670,7 @@ class Worker:
     @property
     def is_stored(self) -> bool:
         """Whether the store has all events, and knows the status."""
-        return self._unsaved.is_empty and (self._unsaved.status == status_to_store(self) or self._unsaved.is_dropped)
+        return self.unsaved.is_empty and (self.unsaved.status == status_to_store(self) or self.unsaved.is_dropped)
 
     # -- what comes of attempts ------------------------------------------------------------------
 
@@ -880,7 +716,7 @@ class Worker:
         else:
             self.run.apply(outcome)
         if encoded is not None and (self._is_eager or len(encoded.data) > HASHED):
-            self._unsaved.keep(encoded)
+            self.unsaved.keep(encoded)
 
     def timing(self, waited: dict[Wait, float] | None = None) -> ev.Timing:
         """Return the time, for an event that happens now, and how long its component has *waited* before."""
@@ -890,43 +726,6 @@ class Worker:
             return ev.Timing(at)
         return ev.Timing(at, **{reason: round(seconds, 6) for reason, seconds in waited.items()})
 
-    # -- continuing as a new run -----------------------------------------------------------------
-
-    def check_continuable(self) -> None:
-        """
-        Refuse to end a run, for another one to continue, while something is left to do in it.
-
-        Raises:
-            RunBusy: there is.
-            RunClosed, RunParked: as :meth:`check_open`.
-        """
-        self.check_open()
-        memory = self.run.memory
-        if self.state == "parked":
-            raise RunParked(self.id, self.reason)
-        if memory.waiting:
-            raise RunBusy(self.id, f"{', '.join(memory.waiting_for)} waits; send it what it waits for first")
-        if not self.is_idle or memory.blocked or self.upcoming is not None or self.owes_notice:
-            raise RunBusy(self.id, "something is in flight; wait() for it first")
-        if memory.letters:
-            raise RunBusy(self.id, "it has dead letters; retry() or discard() them first")
-
-    def last_append(self, event: ev.ContinuedAsNew, at: float) -> Append:
-        """Return the append with which the run ends; it takes effect when :meth:`continued` is called."""
-        return self._unsaved.last_append(event, at)
-
-    def first_append(self, at: float) -> Append:
-        """Return the append that creates the run, which has no input, with everything that it begins with."""
-        append = self._unsaved.append("idle", "", at, most=len(self.run.memory.log) + 1)
-        assert append is not None  # noqa: S101
-        return append
-
-    def continued(self, event: ev.ContinuedAsNew, append: Append) -> None:
-        """The run has ended with *event*, which is stored."""
-        record(self.run.memory, event)
-        self.state, self.reason = "completed", append.reason
-        self._unsaved.stored(append)
-
     # -- what the journal tells ------------------------------------------------------------------
 
     def segment(self, at: float) -> Append | None:
@@ -934,13 +733,13 @@ class Worker:
         if self.lost is not None:
             return None
         is_busy = self.upcoming is not None or self.queue.by_key
-        if is_busy and (lone := self._unsaved.lone(at)) is not None:  # as nearly always
+        if is_busy and (lone := self.unsaved.lone(at)) is not None:  # as nearly always
             self.units = 0
             return lone
         if self.is_stopping and self.is_idle and self.state in ("running", "waiting"):
             self._conclude()  # the last of it has ended while the run was stopped
         try:
-            append = self._unsaved.append("running" if is_busy else status_to_store(self), self.reason, at)
+            append = self.unsaved.append("running" if is_busy else status_to_store(self), self.reason, at)
         except HistoryNotLoaded:  # the outcome of the run is in the history
             self.owner.load_history(self, self.checkpoint)
             return None
@@ -952,8 +751,10 @@ class Worker:
 
     def committed(self, append: Append) -> None:
         """*append* is durable: what waited for it may start."""
-        unsaved = self._unsaved
+        unsaved = self.unsaved
         unsaved.stored(append)
+        if self.values is not None:
+            self.values.stored()
         if append.create and bus.workflow_start:
             self.report.begun(self.dispatcher.clock.time)
         if self.queue.barrier:

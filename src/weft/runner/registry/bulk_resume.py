@@ -21,6 +21,7 @@ from weft.ports.store import DUE, RunRecord, RunStatus
 from weft.runner.durability.ownership import Ownership
 from weft.runner.options import RunOptions
 from weft.runner.registry.keyed_lock import HeldLock
+from weft.runner.registry.loading import RunLoader
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.slices import pause
 
@@ -34,6 +35,7 @@ class BulkResume:
     def __init__(
         self,
         registry: RunRegistry,
+        loader: RunLoader,
         ownership: Ownership,
         time: Callable[[], float],
         is_writing: Callable[[], bool],
@@ -44,7 +46,7 @@ class BulkResume:
         Args:
             is_writing: whether the journal writes events of other runs.
         """
-        self._registry, self._ownership = registry, ownership
+        self._registry, self._loader, self._ownership = registry, loader, ownership
         self._time, self._is_writing = time, is_writing
 
     async def resume_all(self, options: RunOptions, *, parked: bool = False) -> list[str]:
@@ -103,7 +105,7 @@ class BulkResume:
             owned = await ownership.acquire_many(list(held), registry.supervisor.unresumable)
             async with ownership.freeing(record.id for record in owned) as free:
                 async for loaded in ownership.load_many(owned, options.rehydration):
-                    if await self._came(loaded.run, registry.come_in(loaded, None, options, strict=False)):
+                    if await self._came(loaded.run, self._loader.come_in(loaded, None, options, strict=False)):
                         free.discard(loaded.run)
                         if not self._is_parked(loaded.run):
                             came.append(loaded.run)
@@ -124,8 +126,8 @@ class BulkResume:
             try:
                 for record in owned:  # one that was released here a moment ago may still be locked
                     held[record.id] = await registry.lock(record.id).acquire()
-                async for loaded in ownership.load_many(owned):
-                    came = await self._came(loaded.run, registry.come_in(loaded, None, options, strict=False))
+                async for loaded in ownership.load_many(owned, options.rehydration):
+                    came = await self._came(loaded.run, self._loader.come_in(loaded, None, options, strict=False))
                     free.discard(loaded.run)
                     if not came:
                         refused.append(loaded.run)
@@ -140,7 +142,7 @@ class BulkResume:
     async def _one_by_one(self, runs: Iterable[str], options: RunOptions) -> list[str]:
         """Resume *runs* one after the other, when their locks are free; return which were resumed."""
         registry = self._registry
-        back = {run: partial(registry.bring_back, run, None, options, strict=False) for run in runs}
+        back = {run: partial(self._loader.bring_back, run, None, options, strict=False) for run in runs}
         came = [run for run, work in back.items() if await self._came(run, registry.locked(run, work))]
         return [run for run in came if not self._is_parked(run)]
 

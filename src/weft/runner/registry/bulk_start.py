@@ -5,7 +5,7 @@ runs of the runner are those that are being started, and are small again as soon
     inputs, ids ──checked──► slices ──begin──► undecided ──one commit──► here
                                 │                  │
                                 │                  └── it exists ──┐
-                                └── it is here, or locked ─────────┴──► by :meth:`RunRegistry.start`
+                                └── it is here, or locked ─────────┴──► by :meth:`RunCreator.start`
 
 All inputs are checked before the first run is started, so that a list with an invalid input starts nothing.  A slice
 needs one task, future and waiter instead of one for each run: its last run is waited for first, and by then the store
@@ -30,7 +30,8 @@ from weft.errors import InvalidArgument, InvalidOption, RunExists
 from weft.log import Encoded, encode_once, needs_encoding
 from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.worker import Worker
-from weft.runner.options import RunOptions, StartRequest, check_text
+from weft.runner.options import IfExists, RunOptions, StartRequest, check_text
+from weft.runner.registry.creation import RunCreator
 from weft.runner.registry.keyed_lock import HeldLock
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.slices import pause
@@ -147,14 +148,19 @@ class _Undecided(msgspec.Struct, frozen=True, eq=False):
 class BulkStart:
     """Starts many runs of one workflow in a registry."""
 
-    def __init__(self, registry: RunRegistry, waiters: Waiters, ownership: Ownership) -> None:
-        self._registry, self._waiters, self._ownership = registry, waiters, ownership
+    def __init__(self, registry: RunRegistry, creator: RunCreator, waiters: Waiters, ownership: Ownership) -> None:
+        self._registry, self._creator, self._waiters, self._ownership = registry, creator, waiters, ownership
 
     async def start(
-        self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, request: StartRequest
+        self,
+        runs: Sequence[NewRun],
+        workflow: Workflow,
+        options: RunOptions,
+        request: StartRequest,
+        if_exists: IfExists = "same",
     ) -> dict[str, Worker]:
         """
-        Start each of *runs* as :meth:`RunRegistry.start` does, and wait until the first events of all are stored.
+        Start each of *runs* as :meth:`RunCreator.start` does, and wait until the first events of all are stored.
 
         Return their workers, by run.
 
@@ -176,7 +182,8 @@ class BulkStart:
             failed |= {run: error for run, error in refused.items() if not isinstance(error, RunExists)}
             if known:
                 starts = (
-                    self._registry.start(new.id, workflow, options, replace(request, input=new.value)) for new in known
+                    self._creator.start(new.id, workflow, options, replace(request, input=new.value), if_exists)
+                    for new in known
                 )
                 tried = await asyncio.gather(*starts, return_exceptions=True)
                 for new, answer in zip(known, tried, strict=True):
@@ -186,6 +193,8 @@ class BulkStart:
                         raise answer
                     elif answer is not None:
                         workers[new.id] = answer
+                    else:  # another process drives it, and the worker that was begun here is dropped
+                        workers.pop(new.id, None)
             size = min(2 * size, MOST_AT_ONCE) if self._registry.has_only(workers) else AT_ONCE
         for new in runs if failed else ():
             if new.id in failed:
@@ -206,7 +215,7 @@ class BulkStart:
                 known.append(new)
                 continue
             try:
-                worker, position = registry.begin(
+                worker, position = self._creator.begin(
                     new.id, workflow, options, replace(request, input=new.value, encoded=new.encoded)
                 )
             except BaseException:

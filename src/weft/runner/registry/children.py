@@ -4,6 +4,8 @@ Child runs, which steps start: ``weft.current().start_child(...)``.
 A child is a run like any other, whose id is derived from the step that started it.  The log of its parent names it
 before it exists, so that a step that is executed again finds its children, and so does cancelling the parent.
 An attempt that waits for a child lends its slot, so waiting parents never keep their children from running.
+A child of a run that is written by hand is written when it has nothing left to do, unless its parent says otherwise.
+Otherwise the log of the parent could say that a step has completed while its child is stored as running.
 """
 
 from __future__ import annotations
@@ -27,12 +29,15 @@ from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, NoRun, RunnerClosed, RunNotFound
 from weft.log import check_encodable
 from weft.ports.store import FINISHED
+from weft.runner.checkpoints import on_complete
 from weft.runner.execution.chain_progress import advance
 from weft.runner.execution.chains import ChainLink
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, Handle, RunRef
 from weft.runner.options import RunOptions, StartRequest, check_text
+from weft.runner.registry.creation import RunCreator
+from weft.runner.registry.loading import RunLoader
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.waiters import Waiters
 
@@ -51,8 +56,17 @@ class ChildRuns:
     _loop: asyncio.AbstractEventLoop
     _thread: int
 
-    def __init__(self, runner: AsyncRunner, registry: RunRegistry, waiters: Waiters, given: Given) -> None:
+    def __init__(
+        self,
+        runner: AsyncRunner,
+        registry: RunRegistry,
+        creator: RunCreator,
+        loader: RunLoader,
+        waiters: Waiters,
+        given: Given,
+    ) -> None:
         self._runner, self._registry, self._waiters, self._given = runner, registry, waiters, given
+        self._creator, self._loader = creator, loader
         self.outlet: Outlet | None = None
         """Takes the progress and the streams of steps."""
         self._cancelling: dict[str, asyncio.Task[None]] = {}
@@ -118,6 +132,8 @@ class ChildRuns:
         """Record the child in the log of its parent, create it, and return it."""
         worker, inflight = self._in_flight(parent)
         _check(workflow, value, with_parent=with_parent)
+        if not worker.options.checkpoints.at_idle:  # its parent may be written when it is not
+            options.setdefault("checkpoint", on_complete)
         told, given = self._given(options, worker.options)
         known = worker.run.memory.children or {}
         child = _name(parent, inflight, workflow, known) if id is None else id
@@ -126,7 +142,7 @@ class ChildRuns:
             raise InvalidOption(f"id={child!r}: a run cannot be its own child")
         await self._note(worker, parent, child, with_parent=with_parent)
         self._in_flight(parent)
-        made = await self._registry.start(child, workflow, told, StartRequest(value, **given))
+        made = await self._creator.start(child, workflow, told, StartRequest(value, **given))
         return RunRef(child, None if value is MISSING else 1, made)
 
     async def _note(self, worker: Worker, parent: Runnable, child: str, *, with_parent: bool) -> None:
@@ -240,7 +256,7 @@ class ChildRuns:
     async def _cancel(self, child: str, reason: str) -> tuple[str, ...]:
         """Cancel *child*, and return those of its children that are cancelled with it."""
         try:
-            return await self._registry.visit(child, partial(self._cancelled, reason))
+            return await self._loader.visit(child, partial(self._cancelled, reason))
         except RunNotFound:
             _log.debug("run %r was never started, or is deleted", child)
             return ()
@@ -255,7 +271,7 @@ class ChildRuns:
     async def _finish(self, run: str, orphans: tuple[str, ...]) -> None:
         """Store the status *cancelled* of *run*, now that its *orphans* are cancelled."""
         if orphans:
-            await self._registry.visit(run, self._finished)
+            await self._loader.visit(run, self._finished)
 
     async def _finished(self, worker: Worker) -> None:
         worker.orphans = ()

@@ -3,25 +3,197 @@ Continues a run as a new one: its history has grown long, and its state is all t
 
     old: idle ──────────────────────┐                 ┌──► completed, its record names the new run
                                     ├─ one transaction┤
-    new: (not there) ───────────────┘                 └──► idle, with the states, the policies, the seen keys, the
-                                                           signals that no wait has taken, and the inbox
+    new: (not there) ───────────────┘                 └──► idle or waiting, with the states, the waits, the policies,
+                                                           the seen keys, the kept signals and the inbox
 
 Invariants: both runs are written together or not at all; nothing is in flight in the old run, and it accepts nothing
 from the first check to the end, so nothing can fall between the two.  A message that is posted for the old run, before
-or after, is one for the new run.
+or after, is one for the new run.  What the new run begins with is decided in :mod:`weft.core.run.continuation`.
+
+A run with ``continue_after=n`` is continued when it is quiet and has *n* events, and twice as many as it began with or
+had when that was last refused: a run that carries much does not go in circles.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from weft.core import events as ev
 from weft.core.fold.fold import record
-from weft.core.fold.memory import Memory
-from weft.core.run.run import Run
+from weft.core.run.continuation import CannotCarry, begun_from
+from weft.errors import (
+    HistoryNotLoaded,
+    RunBusy,
+    RunClosed,
+    RunExists,
+    RunnerClosed,
+    RunNotHeld,
+    RunParked,
+    WeftError,
+)
+from weft.ports.store import Append
+from weft.runner.durability.ownership import Ownership
+from weft.runner.execution.dispatcher import Dispatcher
+from weft.runner.execution.worker import Worker
+from weft.runner.options import check_text
+from weft.runner.registry.registry import RunRegistry
+from weft.runner.waiting.waiters import Waiters
+
+T = TypeVar("T")
+
+_log = logging.getLogger("weft.runner")
+
+_MOST = 4096
+"""How many runs are remembered before those that have left are forgotten."""
+
+
+class Continuation:
+    """Continues the runs of one runner as new ones."""
+
+    def __init__(self, registry: RunRegistry, ownership: Ownership, waiters: Waiters, dispatcher: Dispatcher) -> None:
+        self._registry, self._ownership, self._waiters, self._dispatcher = registry, ownership, waiters, dispatcher
+        self._runs: set[str] = set()
+        """Runs that are being continued."""
+        self._began: dict[str, int] = {}
+        """How many events a run began with, or had when it could not be continued."""
+        registry.quiet = self.look_at
+
+    def __contains__(self, run: object) -> bool:
+        """Whether *run* is being continued."""
+        return run in self._runs
+
+    def look_at(self, worker: Worker) -> None:
+        """Continue the run of *worker*, which is quiet, if it is due to be."""
+        if is_due(worker, self._began.get(worker.id, 0)) and worker.id not in self._runs:
+            self._registry.shielded.start(self._continue(worker))
+
+    async def _continue(self, worker: Worker) -> None:
+        try:
+            await self.begin(worker.id, next_id(worker.id), None)
+        except RunBusy as error:  # it is not quiet any more, or what waits cannot be carried
+            _log.debug("run %r is not continued as a new one yet: %s", worker.id, error)
+        except (RunNotHeld, RunClosed, RunParked, RunnerClosed):  # it has left
+            return
+        except WeftError as error:
+            _log.warning("run %r is not continued as a new one: %s", worker.id, error)
+        else:
+            return
+        self._note(worker)
+
+    def _note(self, worker: Worker) -> None:
+        """Note how many events the run of *worker* has now; it is continued when there are twice as many."""
+        if worker.options.continue_after is not None:
+            if len(self._began) > _MOST:
+                self._began = {run: events for run, events in self._began.items() if run in self._registry}
+            self._began[worker.id] = len(worker.run.memory.log)
+
+    async def begin(self, run: str, new_id: str, by: str | None) -> Worker:
+        """
+        End *run*, which is here, and start *new_id* from its state, in one transaction; return the new worker.
+
+        Raises:
+            RunBusy: something is left to do in it.
+            RunExists: a run with the new id exists.
+        """
+        check_text("new_id", new_id)
+        lock = self._registry.try_lock(new_id)  # without waiting: two runs might wait for each other
+        if lock is None:
+            raise RunExists(new_id, "or is being created")
+        task = self._registry.change(run, partial(self._begin, run, new_id, by))
+        lock.release_after(task)
+        return await asyncio.shield(task)
+
+    async def _begin(self, run: str, new_id: str, by: str | None) -> Worker:
+        old = self._registry.get(run)
+        if old is None or new_id in self._registry:
+            raise RunNotHeld(run) if old is None else RunExists(new_id)
+        check_continuable(old)
+        old.is_leaving = True  # it accepts nothing more
+        self._runs.add(run)
+        try:
+            await self._waiters.all_stored(old)
+            event, at = ev.ContinuedAsNew(len(old.run.memory.log) + 1, new_id, by), self._dispatcher.clock.time()
+            begun = await self._with_history(old, partial(begun_from, old.run, new_id, by))
+            event = replace(event, inputs=begun.inputs)
+            last = await self._with_history(old, partial(old.unsaved.last_append, event, at))
+            new = Worker(self._dispatcher, begun.run, old.options, self._registry)
+            group = f"{run} {new_id}"
+            appends = [replace(last, group=group), replace(_first_append(new, at), group=group, continues=run)]
+            await self._ownership.append_together(appends)
+        except CannotCarry as error:
+            old.is_leaving = False
+            raise RunBusy(run, f"{error}; send it what it waits for first") from error
+        except BaseException:
+            old.is_leaving = False
+            raise
+        finally:
+            self._runs.discard(run)
+        self._began.pop(run, None)
+        self._note(new)
+        _end(old, event, appends[0])
+        self._registry.put(new)
+        self._registry.over(old)
+        new.committed(appends[1])
+        return new
+
+    async def _with_history(self, worker: Worker, call: Callable[[], T]) -> T:
+        """Return the result of *call*, for which the history of the run of *worker* is loaded if it is needed."""
+        try:
+            return call()
+        except HistoryNotLoaded:
+            await self._ownership.again(worker.run.load)
+            return call()
+
+
+def is_due(worker: Worker, began: int) -> bool:
+    """Whether the run of *worker*, which *began* with so many events, is to be continued as a new one."""
+    after, memory = worker.options.continue_after, worker.run.memory
+    if after is None or len(memory.log) < max(after, 2 * began):
+        return False
+    return worker.state in ("idle", "waiting") and not memory.is_ending
+
+
+def check_continuable(worker: Worker) -> None:
+    """
+    Refuse to end the run of *worker*, for another one to continue, while something is left to do in it.
+
+    Raises:
+        RunBusy: there is.
+        RunClosed, RunParked: as ``Worker.check_open``.
+    """
+    worker.check_open()
+    memory = worker.run.memory
+    if worker.state == "parked":
+        raise RunParked(worker.id, worker.reason)
+    outside = [name for (name, _), each in (memory.waiting or {}).items() if each.attempt]
+    if outside:
+        raise RunBusy(worker.id, f"{', '.join(outside)} waits for its completion, with a token of this run")
+    if worker.queue.by_key or memory.ready or worker.upcoming is not None or worker.owes_notice:
+        raise RunBusy(worker.id, "something is in flight; wait() for it first")
+    if memory.letters:
+        raise RunBusy(worker.id, "it has dead letters; retry() or discard() them first")
+
+
+def _first_append(new: Worker, at: float) -> Append:
+    """Return the append that creates the run of *new*, which has no input, with everything that it begins with."""
+    memory = new.run.memory
+    append = new.unsaved.append("waiting" if memory.waiting else "idle", "", at, most=len(memory.log) + 1)
+    assert append is not None  # noqa: S101
+    return append
+
+
+def _end(old: Worker, event: ev.ContinuedAsNew, append: Append) -> None:
+    """The run of *old* has ended with *event*, which is stored."""
+    record(old.run.memory, event)
+    old.state, old.reason = "completed", append.reason
+    old.unsaved.stored(append)
 
 
 def next_id(run: str) -> str:
@@ -33,39 +205,3 @@ def next_id(run: str) -> str:
     """
     found = re.fullmatch(r"(.*)~(\d+)", run, re.DOTALL)
     return f"{run}~2" if found is None else f"{found[1]}~{int(found[2]) + 1}"
-
-
-def begun_from(old: Run, new_id: str, by: str | None) -> Run:
-    """Return a run that begins with the workflow, the states, the policies, the seen keys and the signals of *old*."""
-    memory = old.memory
-    options = getattr(memory.log[0], "options", None)
-    new = Run(memory.workflow, id=new_id, context=old.context, options=options, by=by)
-    _add(new, ev.ContinuedFrom(0, old.id, tuple(memory.keys or ()), tuple(memory.signal_keys or ())))
-    for event in _states(memory):
-        _add(new, event)
-    if memory.rules is not None:
-        _add(new, ev.PolicyChanged(0, memory.rules, by))
-    kept = [signal for signals in (memory.signals or {}).values() for signal in signals]
-    for signal in sorted(kept, key=lambda each: each.seq):
-        _add(new, signal)
-    return new
-
-
-def _states(memory: Memory) -> list[ev.StateCarried]:
-    """Return the last values of the components that keep state, or that others read."""
-    found: list[ev.StateCarried] = []
-    for name, made in memory.produced.items():
-        if len(made):
-            last: Any = made[-1]
-            found.append(ev.StateCarried(0, name, last.value, None, _is_done(last)))
-    for name, by_key in (memory.partitions or {}).items():
-        found += [ev.StateCarried(0, name, last.state, key, _is_done(last)) for key, last in by_key.items()]
-    return found
-
-
-def _is_done(last: Any) -> bool:
-    return bool(getattr(last, "done", False))
-
-
-def _add(run: Run, event: Any) -> None:
-    record(run.memory, replace(event, seq=len(run.memory.log) + 1))

@@ -30,6 +30,7 @@ from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.run.runnable import RunnableRef
 from weft.errors import (
+    InvalidSignal,
     NoSuchLetter,
     RunClosed,
     RunnerClosed,
@@ -44,9 +45,13 @@ from weft.log.messages import decode_message, encode_message
 from weft.ports.store import FINISHED, InboxStore, Message, Store
 from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.execution.cancelling import cancel_steps
+from weft.runner.execution.commands import finish, refuse_signal, set_policies, take_input, take_signal
+from weft.runner.execution.commands import revise as revise_run
 from weft.runner.execution.external import complete_step, fail_step
 from weft.runner.execution.worker import Worker
 from weft.runner.options import RunOptions
+from weft.runner.registry.loading import RunLoader
+from weft.runner.registry.waking import Waking
 
 T = TypeVar("T")
 
@@ -85,35 +90,33 @@ class Runs(Protocol):
         """Bring runs that are asleep back into memory."""
         ...
 
-    async def awake(self, worker: Worker) -> None:
-        """Wait until *worker* has the values that it needs."""
-        ...
-
-    async def load(self, worker: Worker) -> None:
-        """Load the history of the run of *worker*, which is about to be changed."""
-        ...
-
-    def told_to_end(self, worker: Worker) -> None:
-        """Cancel the children of the run of *worker*, if messages have cancelled it."""
-        ...
-
-    async def reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker | None:
-        """Load *run*, which has failed, make a *change*, and continue it; return None if it is here."""
+    def cancel_orphans(self, worker: Worker) -> None:
+        """Cancel the children of the run of *worker*, if it is cancelled and they are not yet."""
         ...
 
 
 class Mailbox:
     """The messages of one runner's runs; without an inbox in the *store*, there are none."""
 
-    def __init__(self, store: Store, runs: Runs, time: Callable[[], float], may_wait: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        runs: Runs,
+        loader: RunLoader,
+        waking: Waking,
+        time: Callable[[], float],
+        may_wait: Callable[[], bool],
+    ) -> None:
         """
         Move the messages in *store* to *runs*.
 
         Args:
+            loader: loads a run that has failed, to be told something.
+            waking: loads what a run needs to be told something.
             may_wait: whether an unavailable store is worth waiting for.
         """
         self._store = store if isinstance(store, InboxStore) else None
-        self._runs, self._time, self._may_wait = runs, time, may_wait
+        self._runs, self._loader, self._waking, self._time, self._may_wait = runs, loader, waking, time, may_wait
         self._end: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_rung = False
@@ -205,7 +208,7 @@ class Mailbox:
         if not any(message.kind in _FOR_FAILED for message in messages):
             return
         try:
-            if await self._runs.reopen(run, options, partial(_revise_at_rest, messages)) is None:
+            if await self._loader.reopen(run, options, partial(_revise_at_rest, messages)) is None:
                 self.ring()
         except (RunNotHeld, RunOwned, RunClosed):
             pass  # it has not finished, and reads its inbox; or another caller was first
@@ -320,16 +323,16 @@ class Mailbox:
         for run, messages in by_run.items():
             worker = self._runs.get(run)
             if worker is not None and worker.sleeping is not None:
-                await self._runs.awake(worker)
+                await self._waking.awake(worker)
             if worker is not None and any(message.kind in _FOR_FAILED for message in messages):
-                await self._runs.load(worker)
+                await self._waking.load(worker)
             if self._runs.is_locked(run):
                 self._ring_after(run)
             elif worker is not self._runs.get(run) or (worker is not None and worker.heard == UNREAD):
                 self._is_rung = True
             elif worker is not None:
                 worker.dispatcher.guard(worker, deliver, worker, messages)
-                self._runs.told_to_end(worker)
+                self._runs.cancel_orphans(worker)
 
 
 def _last(messages: Sequence[Message]) -> int:
@@ -368,23 +371,24 @@ def deliver(worker: Worker, messages: Iterable[Message]) -> None:
 
 
 def _refused(worker: Worker, message: Message, error: WeftError) -> None:
-    """Note that the run has refused *message*, whose sender cannot be told."""
+    """Note that the run has refused *message*; its sender may have gone, or reads that in the log."""
     _log.warning("run %r has refused a message (%s): %s", worker.id, message.kind, error)
     try:
         event = decode_message(message.body)
     except WeftError:
         return
     if isinstance(event, ev.SignalReceived):
-        worker.refuse_signal(event.name, str(error), key=event.key, by=event.by)
+        reason = error.reason if isinstance(error, InvalidSignal) else str(error)
+        refuse_signal(worker, event.name, reason, key=event.key, by=event.by)
 
 
 def _signal(worker: Worker, event: ev.SignalReceived, _: str) -> None:
-    worker.signal(event.name, event.value, key=event.key, by=event.by)
+    take_signal(worker, event.name, event.value, key=event.key, by=event.by)
 
 
 def _input(worker: Worker, event: ev.InputReceived, _: str) -> None:
     left = None if event.deadline is None else event.deadline - worker.dispatcher.clock.time()
-    worker.take(event.value, key=event.key, deadline=left, by=event.by)
+    take_input(worker, event.value, key=event.key, deadline=left, by=event.by)
 
 
 def _complete(worker: Worker, event: ev.CompletionReceived, _: str) -> None:
@@ -406,11 +410,11 @@ def _cancel_steps(worker: Worker, event: ev.RunnableCancelled, _: str) -> None:
 
 
 def _finish(worker: Worker, event: ev.RunFinished, _: str) -> None:
-    worker.end(event.by)
+    finish(worker, event.by)
 
 
 def _policies(worker: Worker, event: ev.PolicyChanged, kind: str) -> None:
-    worker.rule(event.rules, "merge" if kind == MERGE_POLICIES else "replace", event.by)
+    set_policies(worker, event.rules, "merge" if kind == MERGE_POLICIES else "replace", event.by)
 
 
 def named_failure(run: Run, which: object) -> Key:
@@ -421,7 +425,7 @@ def named_failure(run: Run, which: object) -> Key:
 
 
 def _revise(worker: Worker, event: ev.RunnableRetried | ev.RunnableSkipped, _: str) -> None:
-    worker.revise(partial(revise, event))
+    revise_run(worker, partial(revise, event))
 
 
 def revise(event: ev.RunnableRetried | ev.RunnableSkipped, run: Run) -> None:

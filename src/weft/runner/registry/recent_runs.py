@@ -6,9 +6,11 @@ There are at most :data:`RUNS` of them, with at most :data:`EVENTS` events toget
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from weft.runner.execution.worker import Worker
+from weft.runner.options import RunOptions
 
 RUNS: Final = 1024
 """How many finished runs a runner keeps at most."""
@@ -20,11 +22,13 @@ EVENTS: Final = 1 << 16
 class RecentRuns:
     """Finished runs, by id, the oldest first."""
 
-    __slots__ = ("_events", "_workers")
+    __slots__ = ("_events", "_workers", "dropped")
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}
         self._events = 0
+        self.dropped: Callable[[Worker], object] | None = None
+        """Told of a run that is not kept any more."""
 
     def add(self, worker: Worker) -> None:
         """Keep *worker*, whose run has finished."""
@@ -34,17 +38,34 @@ class RecentRuns:
         while len(self._workers) > RUNS or self._events > EVENTS:
             self.forget(next(iter(self._workers)))
 
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(list(self._workers.values()))
+
     def get(self, run: str) -> Worker | None:
         """Return the worker that *run* has finished with, if it is kept."""
         return self._workers.get(run)
 
+    def options_of(self, run: str, usual: RunOptions) -> RunOptions:
+        """Return the options with which *run* has finished, if it is kept; else the *usual* ones."""
+        worker = self._workers.get(run)
+        return usual if worker is None else worker.options
+
     def clear(self) -> None:
         """Keep none: some of them were deleted."""
-        self._workers.clear()
-        self._events = 0
+        while self.drop_oldest():
+            pass
+
+    def drop_oldest(self) -> bool:
+        """Keep the run that has finished first no longer; return False if there is none."""
+        if not self._workers:
+            return False
+        self.forget(next(iter(self._workers)))
+        return True
 
     def forget(self, run: str) -> None:
         """Keep *run* no longer: it goes on, or is deleted."""
         worker = self._workers.pop(run, None)
         if worker is not None:
             self._events -= len(worker.run.memory.log)
+            if self.dropped is not None:
+                self.dropped(worker)

@@ -1,5 +1,5 @@
 """
-Whether a start is the same as the one that a run was created by: the same workflow name, and an equal input.
+Compares a start with the one that created a run: they are the same if workflow name and input are equal.
 
 Options are not compared: a program that was changed may start the same run with others.
 """

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from weft.core.draw.progress import duration
 from weft.policy.instructions import Await, AwaitTurn, Pause
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
@@ -123,4 +124,4 @@ def _attempt(inflight: InFlight) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{max(seconds, 0.0):.3g} s"
+    return "0 s" if seconds <= 0 else duration(seconds)

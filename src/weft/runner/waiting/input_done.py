@@ -1,9 +1,8 @@
 """
 A caller that waits for one input of an open run: until nothing that follows from it is left to do, and that is durable.
 
-An open run may never be idle, so waiting for that would be waiting for other callers' inputs too.  The waiter
-remembers one open activation of its input: while that one is open, the input is not done, and nothing is searched.
-When it has ended, another open one is looked for, the youngest first.
+An open run may never be idle, because other callers send inputs too.  So the waiter watches its own input: it remembers
+one open activation of it, and searches for another one, the youngest first, only when that one has ended.
 """
 
 from __future__ import annotations
@@ -43,13 +42,18 @@ class InputDone:
         return True if is_durable or worker.is_settled else None
 
     def _is_open(self, memory: Memory) -> bool:
-        """Whether something that follows from the input is ready, in flight or blocked."""
+        """Whether something that follows from the input is ready, in flight, blocked or waiting."""
         if memory.unopened is not None:  # more elements of a collection become ready
             return True
-        blocked = memory.blocked or {}
+        blocked, waiting = memory.blocked or {}, memory.waiting or {}
         known = self._witness
-        if known is not None and (memory.ready.get(known.key) is known or blocked.get(known.key) is known):
-            return True
-        pending = chain(reversed(memory.ready.values()), reversed(blocked.values()))
+        if known is not None:
+            waits = waiting.get(known.key)
+            if memory.ready.get(known.key) is known or blocked.get(known.key) is known:
+                return True
+            if waits is not None and waits.activation is known:
+                return True
+        at_rest = (each.activation for each in reversed(waiting.values()))
+        pending = chain(reversed(memory.ready.values()), reversed(blocked.values()), at_rest)
         self._witness = next((each for each in pending if each.scope.root.index == self._ordinal), None)
         return self._witness is not None

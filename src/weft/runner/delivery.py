@@ -1,0 +1,184 @@
+"""
+Tells a run something, wherever it is: a worker that is here is told at once, other runs find a message in their inbox.
+
+    here ──────────► the command of its worker, as durable as the strategy requires when the caller is told
+    elsewhere ─────► a message in the store, which the process that drives the run, now or later, takes in
+    continued ─────► the run that has taken its place, for inputs and signals
+    finished ──────► refused, unless what is told has been told before
+
+Invariant: an input or a signal that becomes a message has a key, so a message that is stored twice counts once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from weft.core import events as ev
+from weft.core.run.runnable import RunnableRef
+from weft.errors import RunClosed, RunNotHeld, RunParked
+from weft.log import needs_encoding
+from weft.ports.store import RunRecord
+from weft.runner.execution.cancelling import cancel_steps
+from weft.runner.execution.commands import finish, known_input, set_policies, take_input, take_signal
+from weft.runner.execution.large_values import encoded_input
+from weft.runner.handle import RunRef
+from weft.runner.registry.mailbox import MERGE_POLICIES
+from weft.runner.runtime import Runtime
+from weft.typing import PoliciesMode
+
+
+class Posted(NamedTuple):
+    """A signal that became a message, and where it has found its run."""
+
+    signal: ev.SignalReceived
+    record: RunRecord | None
+
+
+class Delivery:
+    """Tells the runs of one runner, and those of its store, what callers have to say."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime, self._lookup = runtime, runtime.lookup
+
+    async def send(
+        self,
+        id: str,
+        input: Any,  # noqa: A002 - what one would say
+        *,
+        key: str | None,
+        deadline: float | None,
+        policies: Iterable[Any] | None,
+        policies_mode: PoliciesMode,
+        by: str | None,
+    ) -> RunRef:
+        """Send the run *id* an input, and return what refers to that input."""
+        encoded = await encoded_input(input) if needs_encoding(input) else None
+        try:
+            worker = await self._lookup.changeable(id)
+            if policies is not None and known_input(worker, key) is None:
+                set_policies(worker, policies, policies_mode, by)
+            number = take_input(worker, input, key=key, deadline=deadline, by=by, encoded=encoded)
+        except RunClosed:
+            known = None if key is None else await self._known(id, key)
+            if known is not None:
+                await self._lookup.finished(id)
+                return RunRef(id, known)  # it was sent before the run finished
+            successor = await self._lookup.successor(id)
+            if successor is None:
+                raise
+            return await self.send(
+                successor, input, key=key, deadline=deadline, policies=policies, policies_mode=policies_mode, by=by
+            )
+        except RunNotHeld as refused:
+            at, key = self._runtime.dispatcher.clock.time(), key or uuid.uuid4().hex
+            if policies is not None:
+                await self.post(refused, "policies", ev.PolicyChanged(0, tuple(policies), by), policies_mode)
+            end = None if deadline is None else at + deadline
+            await self.post(refused, "input", ev.InputReceived(0, input, 0, at, key, end, by=by))
+            return RunRef(id, key=key)
+        await self._lookup.taken(worker)
+        return RunRef(id, number, worker)
+
+    async def _known(self, id: str, key: str) -> int | None:
+        """Return the number of the input with this *key* that the run *id* has had; None if it has not."""
+        run = await self._lookup.run(await self._lookup.found(RunRef(id, is_named=True)))
+        return (run.memory.keys or {}).get(key)
+
+    async def signal(self, id: str, name: str, value: Any, *, key: str | None, by: str | None) -> Posted | None:
+        """Send the run *id* the signal *name*; return the message, if it became one."""
+        try:
+            worker = await self._lookup.changeable(id)
+        except RunClosed:
+            successor = await self._lookup.successor(id)
+            if successor is None:
+                raise
+            return await self.signal(successor, name, value, key=key, by=by)
+        except RunNotHeld as refused:
+            at = self._runtime.dispatcher.clock.time()
+            signal = ev.SignalReceived(0, name, value, at, key or uuid.uuid4().hex, by)
+            return Posted(signal, await self.post(refused, "signal", signal))
+        take_signal(worker, name, value, key=key, by=by)
+        await self._lookup.taken(worker)
+        return None
+
+    async def finish(self, id: str, by: str | None) -> None:
+        """Let the run *id* accept no more input, and finish when nothing is left to do."""
+        try:
+            worker = await self._lookup.changeable(id)
+        except RunClosed as closed:
+            if closed.status == "cancelled":
+                raise
+            await self._lookup.finished(id)
+        except RunNotHeld as refused:
+            await self.post(refused, "finish", ev.RunFinished(0, by))
+        else:
+            finish(worker, by)
+            await self._lookup.taken(worker)
+
+    async def cancel(self, id: str, reason: str, by: str | None) -> None:
+        """Cancel the run *id*, and the children that are cancelled with it."""
+        try:
+            worker = await self._lookup.changeable(id)
+        except RunClosed as closed:
+            if closed.status != "cancelled":
+                raise
+            await self._lookup.finished(id)
+            return
+        except RunNotHeld as refused:
+            await self.post(refused, "cancel", ev.RunCancelled(0, reason, by))
+            return
+        if worker.state != "cancelled":
+            worker.cancel(reason, by)
+        if worker.orphans:
+            await self._runtime.children.cancel_children(worker)
+        else:
+            await self._lookup.written(worker)
+
+    async def cancel_steps(self, id: str, component: str | RunnableRef, reason: str, by: str | None) -> None:
+        """Cancel what *component* of the run *id* is at work on, or waits for."""
+        try:
+            worker = await self._lookup.changeable(id)
+        except RunNotHeld as refused:
+            key = (component.component, component.inputs) if isinstance(component, RunnableRef) else (component, ())
+            await self.post(refused, "cancel_step", ev.RunnableCancelled(0, *key, reason, by=by))
+        else:
+            cancel_steps(worker, component, reason, by)
+            await self._lookup.written(worker)
+
+    async def set_policies(self, id: str, policies: Iterable[Any], mode: PoliciesMode, by: str | None) -> None:
+        """Put *policies* in force for the run *id*, from the next decision on."""
+        try:
+            worker = await self._lookup.changeable(id)
+        except RunNotHeld as refused:
+            await self.post(refused, "policies", ev.PolicyChanged(0, tuple(policies), by), mode)
+        else:
+            set_policies(worker, policies, mode, by)
+            await self._lookup.taken(worker)
+
+    async def post(
+        self, refused: RunNotHeld, kind: str, event: ev.AnyEvent, mode: PoliciesMode = "replace"
+    ) -> RunRecord | None:
+        """
+        Leave a message for a run that is not here, as *refused* says.
+
+        Returns:
+            Where an input or a signal has found the run.
+
+        Raises:
+            RunNotHeld: the store takes no messages.
+            RunParked: the run needs a person first.
+        """
+        mailbox = self._runtime.mailbox
+        if not mailbox.is_there:
+            raise refused
+        stored = None
+        if kind in ("input", "signal"):
+            stored = await self._runtime.ownership.record(refused.run_id)
+            if stored.status == "parked":
+                raise RunParked(stored.id, stored.reason)
+        if isinstance(event, ev.PolicyChanged) and mode == "merge":
+            kind = MERGE_POLICIES
+        await mailbox.post(refused.run_id, kind, event)
+        return stored

@@ -1,0 +1,298 @@
+"""Logs that are truncated: the run goes on, and what is gone is said to be gone."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft import AsyncRunner, Runner, Workflow, accumulator, step, wait_for
+from weft.core.events import LogTruncated
+from weft.core.run.run import Run
+from weft.errors import HistoryTruncated, InvalidEvent, NoSnapshot, RunNotFound, RunOwned
+from weft.stores import MemoryStore, SQLiteStore, SQLiteView
+from weft.stores.sqlite.checkup import Checkup
+from weft.testing import FaultyStore
+from weft.testing.faults import Fault
+
+total = accumulator(operator.add, init=0, name="total")
+double = step(lambda x: 2 * x, name="double")
+blob = step(lambda x: bytes([x % 256]) * 3_000, name="blob")
+WORKFLOW = Workflow("sums", double >> total, blob)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Return an empty store."""
+    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db", synchronous="normal")
+
+
+def filled(runner: Runner, count: int = 40, run: str = "r") -> None:
+    runner.start(WORKFLOW, id=run)
+    for number in range(count):
+        runner.send(run, number).result()
+
+
+@pytest.fixture
+def runner(store: Any) -> Iterator[Runner]:
+    with Runner(store, executor="inline", snapshot_every=20) as made:
+        made.register(WORKFLOW)
+        yield made
+
+
+class TestARunThatWasTruncated:
+    @pytest.fixture(autouse=True)
+    def _truncated(self, runner: Runner) -> None:
+        filled(runner)
+        before = runner.log("r")
+        runner.stop("r")
+        self.removed = runner.truncate("r")
+        self.before = before
+        assert 0 < self.removed < len(before)
+
+    def test_its_log_begins_with_what_says_so(self, runner: Runner) -> None:
+        log = runner.log("r")
+
+        assert log == [LogTruncated(self.removed), *self.before[self.removed :]]
+        assert runner.find("r").first == self.removed + 1
+        assert next(iter(runner.events("r"))) == log[0]
+        with pytest.raises(InvalidEvent, match="were removed"):
+            Run.from_log(log)
+
+    def test_its_state_and_its_results_are_what_they_were(self, runner: Runner) -> None:
+        run = runner.get("r")
+
+        assert run.state_of("total") == sum(2 * number for number in range(40))
+        assert runner.results("r") == {"total": run.state_of("total"), "blob": bytes([39]) * 3_000}
+        assert (run.status, runner.status("r")) == ("idle", "idle")
+
+    @pytest.mark.parametrize("rehydration", ["full", "hybrid", "lazy"])
+    def test_it_is_resumed_and_goes_on(self, runner: Runner, rehydration: Any) -> None:
+        runner.resume("r", rehydration=rehydration)
+
+        assert runner.send("r", 100).result()["total"] == 1_760
+        assert runner.log("r")[0] == LogTruncated(self.removed)
+        assert runner.log("r")[-1].seq == runner.find("r").head
+
+    def test_what_needs_the_history_is_refused_and_names_the_first_event(self, runner: Runner, tmp_path: Path) -> None:
+        with pytest.raises(HistoryTruncated, match=f"begins with event {self.removed + 1}"):
+            runner.export("r", tmp_path / "r.weft")
+        with pytest.raises(HistoryTruncated):
+            runner.fork("r", "fork")
+        for at in (3, self.removed, len(self.before), "double"):
+            with pytest.raises(HistoryTruncated):
+                runner.fork("r", "fork", at=at)
+        with pytest.raises(HistoryTruncated):
+            runner.get("r").values("double")
+        with pytest.raises(HistoryTruncated):
+            runner.upgrade("r", Workflow("sums", double >> total))
+        runner.resume("r")
+        with pytest.raises(HistoryTruncated):
+            runner.add("r", step(abs, name="more"))
+        assert runner.send("r", 1).result()["total"] == 1_562, "nothing of that has changed it"
+
+    def test_it_is_truncated_further_when_it_has_gone_on(self, runner: Runner) -> None:
+        assert runner.truncate("r") == 0
+        runner.resume("r")
+        for number in range(40):
+            runner.send("r", number).result()
+
+        removed = runner.truncate("r")
+
+        assert removed > 0
+        assert runner.find("r").first == self.removed + removed + 1
+        runner.stop("r")
+        assert runner.get("r").state_of("total") == 2 * sum(2 * number for number in range(40))
+
+
+def test_a_run_is_truncated_while_it_goes_on(runner: Runner) -> None:
+    filled(runner)
+
+    removed = runner.truncate("r")
+
+    assert removed > 0
+    assert runner.send("r", 3).result() == {"total": 1_566, "blob": b"\3" * 3_000}, "a value that was removed"
+    assert runner.find("r").first == removed + 1
+    runner.stop("r")
+    assert runner.get("r").state_of("total") == 1_566
+    assert runner.results("r")["blob"] == b"\3" * 3_000
+
+
+def test_values_that_only_the_removed_events_have_are_removed_too(runner: Runner, store: Any) -> None:
+    filled(runner)
+    before = count_facts(store)
+
+    runner.truncate("r")
+
+    assert before == 40
+    assert 0 < count_facts(store) < 25
+
+
+def count_facts(store: Any) -> int:
+    if isinstance(store, MemoryStore):
+        return len(store._runs["r"].facts or ())
+    with SQLiteView(store.path) as view:
+        return len(view.facts("r"))
+
+
+def test_inputs_that_come_meanwhile_are_not_lost() -> None:
+    asyncio.run(_send_meanwhile())
+
+
+async def _send_meanwhile() -> None:
+    async with AsyncRunner(MemoryStore(), executor="inline", snapshot_every=10) as runner:
+        await runner.start(WORKFLOW, id="r")
+        for number in range(20):
+            await runner.send("r", number)
+
+        async def send() -> None:
+            for number in range(50):
+                await runner.send("r", number)
+
+        _, removed, more = await asyncio.gather(send(), runner.truncate("r"), runner.truncate("r"))
+
+        assert removed + more > 0
+        run = await runner.wait("r")
+        assert run.state_of("total") == 2 * (sum(range(20)) + sum(range(50)))
+        await runner.stop("r")
+        assert (await runner.get("r")).state_of("total") == run.state_of("total")
+
+
+def test_the_chain_of_what_is_left_verifies(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with Runner(path, executor="inline", snapshot_every=20) as runner:
+        filled(runner)
+        removed = runner.truncate("r")
+        head = runner.find("r").head
+
+    checkup = Checkup(path, is_quick=False, tell=lambda *_: None)
+
+    assert list(checkup.findings()) == []
+    assert checkup.events == head - removed
+
+
+def test_a_run_without_a_snapshot_is_not_truncated(store: Any) -> None:
+    with Runner(store, executor="inline") as runner:
+        filled(runner, 5)
+
+        with pytest.raises(NoSnapshot, match="snapshot_every="):
+            runner.truncate("r")
+        with pytest.raises(RunNotFound):
+            runner.truncate("nope")
+
+        assert runner.find("r").first == 1
+        assert runner.send("r", 1).result()["total"] == 22
+
+
+def test_a_run_of_another_process_is_not_truncated(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with Runner(path, executor="inline", snapshot_every=5) as one, Runner(SQLiteStore(path)) as other:
+        filled(one, 10)
+
+        with pytest.raises(RunOwned):
+            other.truncate("r")
+
+
+def test_a_damaged_snapshot_is_not_relied_on(tmp_path: Path) -> None:
+    store = MemoryStore()
+    with Runner(store, executor="inline", snapshot_every=5) as runner:
+        filled(runner, 10)
+        runner.stop("r")
+        stored = store._runs["r"].snapshot
+        assert stored is not None
+        store._runs["r"].snapshot = type(stored)(stored.position, stored.body[:-1])
+
+        with pytest.raises(NoSnapshot, match="cannot be used"):
+            runner.truncate("r")
+
+        assert len(runner.get("r").values("double")) == 10
+
+
+@pytest.mark.parametrize("fault", [Fault.fail(), Fault.fail_after()])
+def test_an_answer_that_was_lost_is_asked_for_again(fault: Fault) -> None:
+    async def act() -> None:
+        faults = {("truncate_before", 1): fault}
+        store = FaultyStore(MemoryStore(), lambda call, number: faults.get((call, number)))
+        async with AsyncRunner(store, executor="inline", snapshot_every=10) as runner:
+            await runner.start(WORKFLOW, id="r")
+            for number in range(20):
+                await runner.send("r", number)
+            await runner.wait("r")
+
+            assert await runner.truncate("r") > 0
+
+            assert (await runner.find("r")).first > 1
+            handle = await runner.send("r", 1)
+            assert (await handle.result())["total"] == 382
+
+    asyncio.run(act())
+
+
+def test_a_run_that_waits_is_truncated_and_gets_its_signal(store: Any) -> None:
+    waits = Workflow("waits", double >> total, step(lambda x: x, name="asks") >> wait_for("go", name="go"))
+    with Runner(store, executor="inline", snapshot_every=10) as runner:
+        runner.start(waits, id="r")
+        for number in range(10):
+            runner.send("r", number)
+        runner.wait_until("r", lambda run: run.value("total", default=0) == 90)
+        runner.stop("r")
+
+        assert runner.truncate("r") > 0
+
+        runner.resume("r", workflow=waits)
+        for number in range(10):
+            runner.signal("r", "go", number)
+        assert runner.wait("r").results()["go"] == 9
+
+
+def test_a_truncated_run_ends_with_its_result(store: Any) -> None:
+    with Runner(store, executor="inline", snapshot_every=10) as runner:
+        filled(runner, 20)
+        runner.truncate("r")
+        runner.stop("r")
+        runner.resume("r", workflow=WORKFLOW)
+        runner.finish("r")
+
+        assert runner.wait("r").status == "completed"
+        assert runner.results("r")["total"] == 380
+
+
+def test_a_retry_that_is_asked_for_from_outside_is_refused_since_the_history_is_gone(runner: Runner) -> None:
+    def broken(number: int) -> int:
+        if number == 40:
+            raise ValueError("forty")
+        return number
+
+    runner.start(Workflow("breaks", step(broken)), id="r")
+    for number in range(41):
+        runner.send("r", number)
+    runner.wait("r")
+    runner.stop("r")
+    removed = runner.truncate("r")
+
+    with pytest.raises(HistoryTruncated, match=f"begins with event {removed + 1}"):
+        runner.retry("r")
+
+
+def test_a_run_that_is_only_read_has_what_is_left_of_its_history(store: Any) -> None:
+    async def read() -> tuple[int, list[int]]:
+        async with AsyncRunner(store, executor="inline", snapshot_every=20) as runner:
+            await runner.start(WORKFLOW, id="r")
+            for number in range(40):
+                await (await runner.send("r", number)).result()
+            await runner.stop("r")
+            removed = await runner.truncate("r")
+            await runner.resume("r", workflow=WORKFLOW)
+            for number in range(20):  # there is a later snapshot
+                await (await runner.send("r", number)).result()
+            await runner.stop("r")
+            run = await runner.get("r")
+            return removed, [event.seq for event in run.log()]
+
+    removed, numbers = asyncio.run(read())
+
+    assert numbers == list(range(removed, numbers[-1] + 1))
