@@ -15,13 +15,13 @@ FLOWS = Path(__file__).parent / "fleet_flows.py"
 class Workers:
     """Starts ``weft worker`` on one database."""
 
-    def __init__(self, dsn: str, notes: Path) -> None:
-        self.dsn, self.notes = dsn, notes
+    def __init__(self, dsn: str, notes: Path, flows: Path = FLOWS) -> None:
+        self.dsn, self.notes, self.flows = dsn, notes, flows
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *options: str, lease: float = 1.5, pause: float = 0.05) -> subprocess.Popen[bytes]:
         """Start a worker."""
-        command = [sys.executable, "-m", "weft", "worker", "--dsn", self.dsn, "--import", str(FLOWS)]
+        command = [sys.executable, "-m", "weft", "worker", "--dsn", self.dsn, "--import", str(self.flows)]
         given = {**os.environ, "FLEET_NOTES": str(self.notes), "FLEET_PAUSE": str(pause)}
         with (self.notes.parent / "errors").open("ab") as errors:
             process = subprocess.Popen([*command, "--lease", str(lease), *options], env=given, stderr=errors)
@@ -35,9 +35,9 @@ class Workers:
 
 
 @contextmanager
-def workers(dsn: str, folder: Path) -> Iterator[Workers]:
+def workers(dsn: str, folder: Path, flows: Path = FLOWS) -> Iterator[Workers]:
     """Yield workers on *dsn*, and end those that are left."""
-    made = Workers(dsn, folder / "notes")
+    made = Workers(dsn, folder / "notes", flows)
     try:
         yield made
     finally:

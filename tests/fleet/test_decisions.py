@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.fleet import decisions
+from weft.ports.workers import Load
 
 times = st.floats(0, 1e10)
 
@@ -58,3 +59,36 @@ def test_an_idle_worker_makes_at_most_a_statement_a_second_with_the_usual_lease(
     assert 0 < decisions.poll(lease) <= min(decisions.POLL, lease)
     polls, renewals, plans = 1 / decisions.poll(10.0), 3 / 10.0, 1 / 5.0
     assert polls + renewals + plans <= 1
+
+
+loads = st.lists(st.builds(Load, st.integers(0, 500), st.integers(1, 500)), min_size=1, max_size=12)
+
+
+@given(loads)
+def test_no_worker_lets_go_below_its_share_and_a_lone_one_lets_nothing_go(fleet: list[Load]) -> None:
+    for place, mine in enumerate(fleet):
+        others = [*fleet[:place], *fleet[place + 1 :]]
+        count = decisions.surplus(mine, others)
+
+        assert 0 <= count <= decisions.LET_GO
+        assert not count or mine.active - count > decisions.share(mine, others)
+    assert decisions.surplus(fleet[0], []) == 0
+
+
+@given(st.lists(st.integers(0, 250), min_size=2, max_size=8))
+def test_a_fleet_evens_out_and_then_nothing_moves(active: list[int]) -> None:
+    capacity = 256
+    for _ in range(500):
+        fleet = [Load(each, capacity) for each in active]
+        moved = [decisions.surplus(mine, [*fleet[:i], *fleet[i + 1 :]]) for i, mine in enumerate(fleet)]
+        if not any(moved):
+            break
+        spread = max(active) - min(active)
+        active = [each - count for each, count in zip(active, moved, strict=True)]
+        for _ in range(sum(moved)):  # workers with room take them, the emptiest first
+            active[active.index(min(active))] += 1
+        assert max(active) - min(active) <= spread
+    else:
+        raise AssertionError("runs move for ever")
+    mean = sum(active) / len(active)
+    assert max(active) <= mean + max(decisions.SLACK, mean / 4)

@@ -62,8 +62,9 @@ def test_the_same_start_is_the_same_run_and_another_one_is_refused(dsn: str) -> 
     async def act(client: AsyncClient, _: FleetWorker) -> None:
         first = await client.start("chain", 1, id="a")
         assert (await client.start("chain", 1, id="a")).id == first.id
-        with pytest.raises(RunExists, match="another input"):
-            await client.start("chain", 2, id="a")
+        for again in (client.start("chain", 2, id="a"), client.start_many("chain", [2], ids=["a"])):
+            with pytest.raises(RunExists, match=r"exists already, with another input; choose another id$"):
+                await again
         with pytest.raises(UnknownWorkflow, match="nope"):
             await client.start("nope", 2)
 

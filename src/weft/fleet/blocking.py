@@ -9,21 +9,30 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import Any, Self, TypeVar, overload
+from datetime import timedelta
+from typing import Any, Literal, Self, TypeVar, overload
 
 from weft.core.events import AnyEvent
+from weft.core.functions.outlet import Progress
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import Interrupted, RunnerClosed
 from weft.fleet.client import AsyncClient
-from weft.ports.queue import QUEUE
+from weft.fleet.limits import LimitStatus
+from weft.fleet.within import execute_blocking
+from weft.ports.queue import QUEUE, QueueStatus
 from weft.ports.store import RunRecord, RunStatus
+from weft.ports.workers import WorkerRecord
+from weft.runner.execution.streams import StreamItem
 from weft.runner.handle import Handle, Handles
 from weft.runner.options import Time
+from weft.runner.schedules.blocking import BlockingScheduleCommands
+from weft.runner.schedules.decision import Overlap
+from weft.runner.schedules.rows import ScheduleStatus
 from weft.typing import In, Out, PoliciesMode
 
 T = TypeVar("T")
@@ -32,7 +41,7 @@ _PATIENCE = 10.0
 """For how many seconds a client that was forgotten may take to disconnect."""
 
 
-class Client:
+class Client(BlockingScheduleCommands):
     """
     Starts runs in the database at *dsn*, and talks to them; the arguments are those of :class:`AsyncClient`.
 
@@ -115,6 +124,10 @@ class Client:
             future.cancel()
             raise
 
+    @property
+    def _schedule_commands(self) -> AsyncClient:
+        return self._inner
+
     # -- the same methods ------------------------------------------------------------------------
 
     @overload
@@ -126,12 +139,14 @@ class Client:
         id: str | None = None,
         queue: str = QUEUE,
         priority: int = 0,
+        fair_key: str | None = None,
         scheduled_at: Time | None = None,
         open: bool = False,
         policies: Iterable[Any] | None = None,
         policies_mode: PoliciesMode = "merge",
         deadline: float | None = None,
         by: str | None = None,
+        within: Any = None,
     ) -> Handle[Out]: ...
     @overload
     def start(
@@ -142,12 +157,14 @@ class Client:
         id: str | None = None,
         queue: str = QUEUE,
         priority: int = 0,
+        fair_key: str | None = None,
         scheduled_at: Time | None = None,
         open: bool = False,
         policies: Iterable[Any] | None = None,
         policies_mode: PoliciesMode = "merge",
         deadline: float | None = None,
         by: str | None = None,
+        within: Any = None,
     ) -> Handle[Any]: ...
     def start(
         self,
@@ -157,30 +174,38 @@ class Client:
         id: str | None = None,
         queue: str = QUEUE,
         priority: int = 0,
+        fair_key: str | None = None,
         scheduled_at: Time | None = None,
         open: bool = False,  # noqa: A002 - what one would say
         policies: Iterable[Any] | None = None,
         policies_mode: PoliciesMode = "merge",
         deadline: float | None = None,
         by: str | None = None,
+        within: Any = None,
     ) -> Handle[Any]:
         """Store a new run of *workflow*, which a worker will drive; see :meth:`AsyncClient.start`."""
-        started = self._do(
-            self._inner.start(
-                workflow,
-                input,
-                id=id,
-                queue=queue,
-                priority=priority,
-                scheduled_at=scheduled_at,
-                open=open,
-                policies=policies,
-                policies_mode=policies_mode,
-                deadline=deadline,
-                by=by,
-            )
+        inner = self._inner
+        prepared = inner._prepared(  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            workflow,
+            input,
+            id=id,
+            queue=queue,
+            priority=priority,
+            fair_key=fair_key,
+            scheduled_at=scheduled_at,
+            open=open,
+            policies=policies,
+            policies_mode=policies_mode,
+            deadline=deadline,
+            by=by,
         )
-        return Handle(self, started.ref)
+        if within is None:
+            return Handle(self, self._do(inner._start_prepared(prepared)))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        new = self._do(prepared)
+        statement = self._do(inner._statement(new))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        row = execute_blocking(within, *statement)  # in the thread that has the transaction
+        self._do(inner._started_within(new, row))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        return Handle(self, new.ref)
 
     def start_many(
         self,
@@ -190,16 +215,60 @@ class Client:
         ids: Iterable[str] | None = None,
         queue: str = QUEUE,
         priority: int = 0,
+        fair_key: str | None = None,
         scheduled_at: Time | None = None,
         by: str | None = None,
     ) -> Handles[Any]:
         """Store a new run for each of *inputs*; see :meth:`AsyncClient.start_many`."""
         started = self._do(
             self._inner.start_many(
-                workflow, inputs, ids=ids, queue=queue, priority=priority, scheduled_at=scheduled_at, by=by
+                workflow,
+                inputs,
+                ids=ids,
+                queue=queue,
+                priority=priority,
+                fair_key=fair_key,
+                scheduled_at=scheduled_at,
+                by=by,
             )
         )
         return Handles(self, started.refs)
+
+    def schedule(
+        self,
+        name: str,
+        workflow: Workflow[Any, Any] | str,
+        *,
+        cron: str | None = None,
+        timezone: str = "UTC",
+        every: float | timedelta | None = None,
+        at: Time | None = None,
+        input: Any = MISSING,  # noqa: A002 - what one would say
+        jitter: float = 0.0,
+        catch_up: int = 1,
+        tolerance: float = 60.0,
+        overlap: Overlap = "skip",
+        queue: str = QUEUE,
+        priority: int = 0,
+    ) -> ScheduleStatus:
+        """Start a run of *workflow* at each time that a rule names; see :meth:`AsyncClient.schedule`."""
+        return self._do(
+            self._inner.schedule(
+                name,
+                workflow,
+                cron=cron,
+                timezone=timezone,
+                every=every,
+                at=at,
+                input=input,
+                jitter=jitter,
+                catch_up=catch_up,
+                tolerance=tolerance,
+                overlap=overlap,
+                queue=queue,
+                priority=priority,
+            )
+        )
 
     def send(
         self,
@@ -262,6 +331,18 @@ class Client:
         """Wait until *run* has nothing left to do; return its output."""
         return self._do(self._inner.result(run, timeout))
 
+    @overload
+    def gather(
+        self,
+        runs: Iterable[str | Handle[Out]],
+        timeout: float | None = None,
+        *,
+        return_exceptions: Literal[False] = False,
+    ) -> list[Out]: ...
+    @overload
+    def gather(
+        self, runs: Iterable[str | Handle[Out]], timeout: float | None = None, *, return_exceptions: bool
+    ) -> list[Out | Exception]: ...
     def gather(
         self, runs: Iterable[str | Handle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
     ) -> list[Any]:
@@ -279,6 +360,10 @@ class Client:
     def log(self, run: str | Handle[Any]) -> list[AnyEvent]:
         """Return everything that has happened in *run*."""
         return self._do(self._inner.log(run))
+
+    def unread(self, run: str | Handle[Any]) -> list[AnyEvent]:
+        """Return the messages in the inbox of *run* that it has not taken in, in order."""
+        return self._do(self._inner.unread(run))
 
     def status(self, run: str | Handle[Any]) -> RunStatus:
         """Return the status of *run*."""
@@ -314,9 +399,62 @@ class Client:
         """Return how many runs there are."""
         return self._do(self._inner.count(status=status, workflow=workflow, failed=failed, since=since))
 
+    def tally(self) -> dict[tuple[str, RunStatus], int]:
+        """Return how many runs are stored, by workflow and status."""
+        return self._do(self._inner.tally())
+
+    def histogram(self, *, since: Time, width: float, workflow: str | None = None) -> dict[tuple[int, RunStatus], int]:
+        """Return how many runs were created when, by the number of the interval and status."""
+        return self._do(self._inner.histogram(since=since, width=width, workflow=workflow))
+
+    def events(self, run: str | Handle[Any], from_: int = 1) -> Iterator[AnyEvent]:
+        """Iterate over the events of *run* as they become durable, until it has finished."""
+        return self._iterated(self._inner.events(run, from_))
+
+    def stream(self, run: str | Handle[Any], name: str, from_: int = 0) -> Iterator[StreamItem]:
+        """Iterate over the items of a stream of *run* as they become durable."""
+        return self._iterated(self._inner.stream(run, name, from_))
+
+    def _iterated(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        """Iterate over *items* in the loop of the client, one call each."""
+        end: Any = object()
+
+        async def following() -> T:
+            return await anext(items, end)
+
+        async def closed() -> None:
+            await items.aclose()
+
+        try:
+            while (item := self._do(following())) is not end:
+                yield item
+        finally:
+            with suppress(RunnerClosed):
+                self._do(closed())
+
+    def progress(self, run: str | Handle[Any]) -> list[Progress]:
+        """Return how far the steps of *run* have come."""
+        return self._do(self._inner.progress(run))
+
+    def workers(self) -> list[WorkerRecord]:
+        """Return the workers that are alive, oldest first."""
+        return self._do(self._inner.workers())
+
+    def drain(self, worker: str, *, resume: bool = False) -> None:
+        """Let *worker* release its runs and claim none, or claim again; see :meth:`AsyncClient.drain`."""
+        self._do(self._inner.drain(worker, resume=resume))
+
     def queue_depth(self, queue: str | None = None) -> int:
         """Return how many runs have something to do, now or later, in one *queue* or in all."""
         return self._do(self._inner.queue_depth(queue))
+
+    def limits(self) -> list[LimitStatus]:
+        """Return the limits of steps that workers have used, as they are in the database."""
+        return self._do(self._inner.limits())
+
+    def queues(self) -> list[QueueStatus]:
+        """Return the queues that have runs: how many wait, for how long the oldest has, and how many workers have."""
+        return self._do(self._inner.queues())
 
 
 def _live(loop: asyncio.AbstractEventLoop) -> None:

@@ -6,7 +6,11 @@ Nothing here knows a clock, a store or a runner.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from typing import Final
+
+from weft.ports.workers import Load
 
 BATCH: Final = 256
 """How many runs are claimed at once, at most."""
@@ -16,12 +20,20 @@ SHORT: Final = 1.0
 """A run that is due within so many seconds stays in memory."""
 LINGER: Final = 10.0
 """For how many seconds a run that waits for a message stays in memory: the next one then costs no load."""
+UNUSED_TURN: Final = 1.0
+"""After how many seconds a turn of a rate that was not used is lost."""
 DEFERRED: Final = 30.0
 """After how many seconds a run that this worker could not continue is offered again."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0
 """Seconds before something that failed is tried again, at first and at most."""
 _LONG_LIFE: Final = 60.0
 """A process that has lived for so many seconds has not failed to start."""
+
+
+SLACK: Final = 8
+"""How many runs a worker may have above its share, whatever that is, before it lets some go."""
+LET_GO: Final = 16
+"""How many runs are let go at once, at most: a fleet evens out slowly."""
 
 
 def room(active: int, concurrency: int, *, is_asked: bool) -> int:
@@ -40,6 +52,65 @@ def room(active: int, concurrency: int, *, is_asked: bool) -> int:
     if free <= 0 or (not is_asked and free * 4 < concurrency):
         return 0
     return min(free, BATCH)
+
+
+def first_turn(last: int | None, head: int | None) -> int:
+    """
+    Return the turn of the next run of a key; the one with the lowest turn is claimed first.
+
+    It comes after the *last* run of its key that waits, and not before the *head*, the lowest turn of all that wait.
+    So keys alternate from now on, whatever each of them has had before.  ``append.sql`` says the same.
+
+    >>> first_turn(None, None), first_turn(None, 7), first_turn(9, 7)
+    (0, 7, 10)
+    """
+    return max(0 if last is None else last + 1, head or 0)
+
+
+def places_to_take(used: int, waiting: int, limit: int) -> int:
+    """
+    Return how many places of a concurrency limit to ask for: twice as many as are *used*, while attempts wait.
+
+    Only the first one that waits asks, so how many do is not known.  What is not used is given back.
+
+    >>> places_to_take(0, 1, 100), places_to_take(8, 1, 100), places_to_take(80, 1, 100), places_to_take(3, 0, 100)
+    (1, 17, 100, 3)
+    """
+    return used if not waiting else min(limit, 2 * used + waiting)
+
+
+def burst_time(limit: int, per: float, burst: int) -> float:
+    """
+    Return how many seconds before its evenly spread time a turn of a rate may be used.
+
+    >>> burst_time(10, 1.0, 10), burst_time(10, 1.0, 1)
+    (0.9, 0.0)
+    """
+    return per / limit * (burst - 1)
+
+
+def turns_left(times: list[float], now: float, early: float) -> list[float]:
+    """
+    Return the turns that can still be used: one is lost a second after it could have been.
+
+    >>> turns_left([10.0, 10.5, 20.0], 11.6, 0.0), turns_left([12.0], 12.9, 1.0)
+    ([20.0], [])
+    """
+    return [at for at in times if at - early >= now - UNUSED_TURN]
+
+
+def turns_to_take(last: int, seconds: float, per_second: float, soon: float) -> int:
+    """
+    Return how many turns of a rate to take at once, if *last* were taken before and used up in so many *seconds*.
+
+    They are doubled while they are used up *soon*, up to those of a tenth of a second.
+
+    >>> turns_to_take(1, 0.1, 1000.0, 0.25), turns_to_take(64, 0.1, 1000.0, 0.25), turns_to_take(64, 9.0, 1000.0, 0.25)
+    (2, 100, 1)
+    >>> turns_to_take(1, 0.1, 10.0, 0.25)
+    1
+    """
+    return 1 if seconds > soon else max(1, min(last * 2, int(per_second / 10)))
 
 
 def poll(lease: float) -> float:
@@ -83,3 +154,38 @@ def failures_after(failures: int, lived: float) -> int:
     (5, 1)
     """
     return 1 if lived >= _LONG_LIFE else failures + 1
+
+
+def share(mine: Load, others: Iterable[Load]) -> float:
+    """
+    Return how many of the runs of a fleet are the share of a worker, by how many each could have.
+
+    >>> share(Load(30, 100), [Load(0, 100)]), share(Load(30, 100), [Load(0, 200)]), share(Load(3, 10), [])
+    (15.0, 10.0, 3.0)
+    """
+    fleet = [mine, *others]
+    return sum(each.active for each in fleet) * mine.concurrency / sum(each.concurrency for each in fleet)
+
+
+def surplus(mine: Load, others: Sequence[Load]) -> int:
+    """
+    Return how many runs a worker lets go now: a part of what it has above its share, if that is much.
+
+    >>> surplus(Load(100, 256), [Load(0, 256)]), surplus(Load(20, 256), [Load(14, 256)]), surplus(Load(100, 256), [])
+    (12, 0, 0)
+    """
+    fair = share(mine, others)
+    excess = mine.active - fair
+    if excess <= max(SLACK, fair / 4):
+        return 0
+    return min(int(excess / 4), LET_GO)
+
+
+def ceiling(mine: Load, others: Sequence[Load]) -> int:
+    """
+    Return how many runs a worker that has let some go may have until it hears of the others again: its share.
+
+    >>> ceiling(Load(88, 256), [Load(12, 256)])
+    50
+    """
+    return max(1, math.ceil(share(mine, others)))

@@ -65,6 +65,10 @@ class Resting(Sleepers):
         """Return how many runs are in memory and have nothing to do."""
         return len(self._since)
 
+    def workers(self) -> set[Worker]:
+        """Return the workers of these runs."""
+        return set(self._since)
+
     def add(self, worker: Worker) -> None:
         """*worker* only waits, or is idle, and all of it is stored."""
         self._since[worker] = self._now()

@@ -13,18 +13,23 @@ is sure of its lease.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from weft.core.workflow import Workflow
 from weft.errors import OwnershipLost, StoreError
 from weft.fleet import decisions
+from weft.fleet.limits import SharedCounters
 from weft.fleet.resting import Resting, is_resting
+from weft.fleet.schedules import schedule_loop
 from weft.ports.clock import Clock
 from weft.ports.executor import Executor
+from weft.ports.limits import LimitStore
 from weft.ports.queue import QUEUE, QueueStore
+from weft.ports.schedules import ScheduleStore
 from weft.ports.store import FINISHED, Append, InboxStore, LogStore, RunRecord
 from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.execution.worker import Worker
@@ -32,8 +37,11 @@ from weft.runner.runner import AsyncRunner
 
 _log = logging.getLogger("weft.fleet")
 
+UNHURRIED: Final = 7 * 24 * 3600.0
+"""Seconds that steps in flight get where nothing hurries them."""
 
-class FleetStore(LogStore, InboxStore, QueueStore, Protocol):
+
+class FleetStore(LogStore, InboxStore, QueueStore, ScheduleStore, LimitStore, Protocol):
     """The store of a fleet."""
 
 
@@ -45,6 +53,8 @@ class FleetRunner(AsyncRunner):
         queues: where it claims.
         concurrency: how many runs may be active at once; those that wait do not count.
         left: called when a run has left, so that there may be room for another.
+        lease: for how many seconds places of limits are taken.
+        snapshot_every: after how many of its events a snapshot of a run is written; None for never.
     """
 
     def __init__(
@@ -57,16 +67,40 @@ class FleetRunner(AsyncRunner):
         left: Callable[[], object] = lambda: None,
         context: Mapping[str, Any] | None = None,
         grace: float = 10.0,
+        snapshot_every: int | None = None,
         threads: int | None = None,
         executor: str = "thread",
         executors: Mapping[str, Executor] | None = None,
         clock: Clock | None = None,
+        lease: float = 10.0,
     ) -> None:
+        self.limits = SharedCounters(
+            store,
+            lease=lease,
+            now=lambda: self._runtime.dispatcher.clock.time(),  # noqa: PLW0108 - it is made later
+            is_sure=lambda: store.is_sure,
+        )
+        """The limits of its steps, which it shares with all workers while its task runs."""
         super().__init__(
-            store, context=context, grace=grace, threads=threads, executor=executor, executors=executors, clock=clock
+            store,
+            context=context,
+            grace=grace,
+            snapshot_every=snapshot_every,
+            threads=threads,
+            executor=executor,
+            executors=executors,
+            clock=clock,
+            counters=self.limits,
         )
         self._queue_store, self._queues, self._concurrency, self._has_left = store, tuple(queues), concurrency, left
+        workflows = list(workflows)
+        self._going: dict[str, asyncio.Task[None]] = {}
+        """Runs that are being released, so that other workers have them."""
         self.register(*workflows)
+        self.schedule_loop = schedule_loop(
+            store, store, self._runtime, self._options, {each.name: each for each in workflows}, self.cancel
+        )
+        """Fires the schedules of its workflows while it runs."""
         self._names = sorted({(each.name, each.version) for each in workflows})
         runtime, registry = self._runtime, self._registry
         time = runtime.dispatcher.clock.time
@@ -74,7 +108,7 @@ class FleetRunner(AsyncRunner):
             registry, runtime.ownership, runtime.bulk_resume, runtime.dispatcher.timers, time, self._has_left
         )
         runtime.sleepers = registry.sleepers = self._resting
-        runtime.has_workers = registry.is_shared = True
+        runtime.has_workers = True
         registry.told = self._told_of
         runtime.dispatcher.start_only_while(lambda: store.is_sure)
 
@@ -96,14 +130,41 @@ class FleetRunner(AsyncRunner):
         """Start what was held back while the lease was not certain."""
         self._runtime.dispatcher.wake()
 
-    async def claim(self, *, is_asked: bool) -> bool | None:
+    def let_go(self, count: int) -> None:
+        """Release *count* active runs, each as soon as nothing of it is in flight; other workers can have them."""
+        resting = self._resting.workers()
+        for worker in list(self._registry):
+            if count <= 0:
+                return
+            if worker in resting or worker.id in self._going or worker.is_leaving or worker.has_left:
+                continue
+            task = asyncio.get_running_loop().create_task(self._let_go(worker.id), name="weft-let-go")
+            self._going[worker.id] = task
+            task.add_done_callback(partial(self._gone, worker.id))
+            count -= 1
+
+    async def _let_go(self, run: str) -> None:
+        try:
+            await self.stop(run, grace=UNHURRIED)
+        except StoreError as error:
+            _log.warning("run %r was let go, and not all of it could be written: %s", run, error)
+
+    def _gone(self, run: str, _: asyncio.Task[None]) -> None:
+        self._going.pop(run, None)
+        self._has_left()
+
+    async def claim(self, *, is_asked: bool, ceiling: int | None = None) -> bool | None:
         """
         Claim as many runs as there is room for, and continue them; return whether there may be more, None without room.
+
+        Args:
+            ceiling: how many runs may be active for now, if fewer than ever.
 
         Raises:
             StoreUnavailable: not now.
         """
-        limit = decisions.room(self.active, self._concurrency, is_asked=is_asked)
+        concurrency = self._concurrency if ceiling is None else min(ceiling, self._concurrency)
+        limit = decisions.room(self.active, concurrency, is_asked=is_asked)
         if not limit:
             return None
         claimed = await self._queue_store.claim(limit, queues=self._queues, workflows=self._names)

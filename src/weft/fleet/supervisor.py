@@ -5,18 +5,18 @@ Starts several worker processes, and starts each of them again when it ends.
                    │
                    └── told to stop: SIGTERM, and again for a second stop ──► ended for good
 
-A worker whose supervisor is gone stops by itself.  A process that ends again and again is started ever later, and one
-that cannot be used at all (a newer schema, an option) ends the supervisor when all have ended so.
+A worker whose supervisor is gone stops by itself.  A process that ends again and again is started later each time.  If
+all of them end because they cannot work at all (a newer schema, an invalid option), the supervisor ends too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import random
 import signal
+import tempfile
 import time
 from asyncio.subprocess import Process
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.errors import WorkersEnded
-from weft.fleet import decisions
+from weft.fleet import decisions, health
 
 _log = logging.getLogger("weft.fleet")
 
@@ -46,19 +46,32 @@ def is_orphan() -> bool:
 class Supervisor:
     """Runs *command* in so many *processes*, until :meth:`stop` is called."""
 
-    def __init__(self, command: Sequence[str], processes: int, *, health: Path | None = None) -> None:
-        self._command, self._count, self._health = list(command), processes, health
+    def __init__(self, command: Sequence[str], processes: int, *, health_file: Path | None = None) -> None:
+        self._command, self._count, self._health = list(command), processes, health_file
+        self._folder = tempfile.TemporaryDirectory(prefix="weft-workers-")
+        """Where each worker says what it does."""
         self._running: dict[int, Process] = {}
         """By place: its process."""
         self._restarts = 0
         self._is_stopping = asyncio.Event()
 
+    def drain(self) -> None:
+        """Tell all processes to drain."""
+        self._signal(signal.SIGUSR1)
+
+    def resume(self) -> None:
+        """Tell all processes to claim again, after :meth:`drain`."""
+        self._signal(signal.SIGUSR2)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self._running.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
     def stop(self) -> None:
         """Tell all processes to stop; a second call hurries them."""
         self._is_stopping.set()
-        for process in self._running.values():
-            with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)
+        self._signal(signal.SIGTERM)
 
     async def run(self) -> None:
         """
@@ -77,6 +90,7 @@ class Supervisor:
                     process.terminate()
             if self._health is not None:
                 self._health.unlink(missing_ok=True)
+            self._folder.cleanup()
         if not any(went_well):
             raise WorkersEnded(self._count)
 
@@ -86,7 +100,11 @@ class Supervisor:
         while not self._is_stopping.is_set():
             begun = time.monotonic()
             process = await asyncio.create_subprocess_exec(
-                *self._command, env={**os.environ, SUPERVISOR: str(os.getpid())}, start_new_session=True
+                *self._command,
+                "--health",
+                str(self._file(place)),
+                env={**os.environ, SUPERVISOR: str(os.getpid())},
+                start_new_session=True,
             )
             self._running[place] = process
             if self._is_stopping.is_set():  # told while it was started
@@ -107,21 +125,23 @@ class Supervisor:
                     await self._is_stopping.wait()
         return True
 
+    def _file(self, place: int) -> Path:
+        return Path(self._folder.name) / f"worker-{place}"
+
+    def status(self) -> dict[str, object]:
+        """Return what it does, and what each of its workers says, as plain data."""
+        workers = [health.read(self._file(place)) for place in self._running]
+        is_ready = not self._is_stopping.is_set() and any(each.get("ready") for each in workers)
+        return {
+            "state": "closing" if self._is_stopping.is_set() else "working",
+            "ready": is_ready,
+            "at": time.time(),
+            "pid": os.getpid(),
+            "restarts": self._restarts,
+            "workers": workers,
+        }
+
     async def _tell_health(self) -> None:
-        path = self._health
-        while path is not None:
-            state = "closing" if self._is_stopping.is_set() else "working"
-            told: dict[str, object] = {
-                "state": state,
-                "at": time.time(),
-                "pid": os.getpid(),
-                "restarts": self._restarts,
-            }
-            told["workers"] = [process.pid for process in self._running.values()]
-            new = path.with_name(f"{path.name}.{os.getpid()}.new")
-            try:
-                new.write_text(json.dumps(told) + "\n", encoding="utf-8")
-                new.replace(path)
-            except OSError as error:
-                _log.warning("the health file cannot be written: %s", error)
+        while self._health is not None:
+            health.write(self._health, self.status())
             await asyncio.sleep(_HEALTH)

@@ -2,21 +2,26 @@
 A worker: claims runs from one PostgreSQL and drives them, until it is told to stop.
 
     new ──► opening ──► working ──stop──► closing ──► stopped
-              │  ▲        │  ▲               │
-              └──┘        └──┘               └── a second stop: what is in flight is abandoned
+              │  ▲        │  ▲  │            │
+              └──┘        └──┘  │            └── a second stop: what is in flight is abandoned
            not there   anything fails: tried again, later each time
+                                │
+                                └──drain──► draining ──its runs are free──► drained ──resume──► opening
 
 Nothing that fails ends a worker, except a schema that is newer than this Weft, and options that cannot be used.
+A worker that drains waits for the steps in flight, however long they take, so that nothing is repeated.
+See docs/adr/0045-a-fleet-that-is-told-and-moves.md.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import hashlib
 import logging
 import os
 import random
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -29,23 +34,28 @@ from weft.errors import (
     NewerStore,
     ReadOnlyStore,
     RunnerClosed,
+    StoreError,
     StoreUnavailable,
     UnwrittenEvents,
 )
-from weft.fleet import decisions
+from weft.fleet import decisions, health
 from weft.fleet import registry as known_workflows
-from weft.fleet.runner import FleetRunner
+from weft.fleet.runner import UNHURRIED, FleetRunner
 from weft.ports.queue import QUEUE
+from weft.ports.workers import DRAIN, Load
 from weft.stores.postgres import PostgresStore
+from weft.stores.postgres.presence import Said
 
 _log = logging.getLogger("weft.fleet")
 
 CONCURRENCY = 256
 """How many runs of a worker are active at once, unless it is told another number."""
+SNAPSHOT_EVERY = 1000
+"""After how many of its events a snapshot of a run is written, unless a worker is told another number."""
 _FOR_GOOD = (NewerStore, InvalidStoreOption, InvalidOption, ReadOnlyStore)
 """Errors that trying again does not cure."""
 
-State = Literal["new", "opening", "working", "closing", "stopped"]
+State = Literal["new", "opening", "working", "draining", "drained", "closing", "stopped"]
 
 
 class FleetWorker:
@@ -62,8 +72,10 @@ class FleetWorker:
         prepared: False if that pooler does not keep prepared statements.
         context: values for parameters that read ``context(key)``.
         grace: how many seconds steps in flight get to end when it is stopped.
+        snapshot_every: after how many of its events a snapshot of a run is written, so that the next worker reads that
+            and what came after it; None for never.
         threads: how many threads there are at most.
-        health: a file that says every few seconds what it does; removed at its end.
+        health_file: a file that says every few seconds what it does; removed at its end.
         is_orphan: asked at each look; True stops the worker, since the process that supervises it is gone.
     """
 
@@ -80,8 +92,9 @@ class FleetWorker:
         prepared: bool = True,
         context: Mapping[str, Any] | None = None,
         grace: float = 10.0,
+        snapshot_every: int | None = SNAPSHOT_EVERY,
         threads: int | None = None,
-        health: Path | None = None,
+        health_file: Path | None = None,
         is_orphan: Callable[[], bool] = lambda: False,
     ) -> None:
         self._workflows = list(known_workflows.workflows() if workflows is None else workflows)
@@ -92,7 +105,7 @@ class FleetWorker:
         if not queues:
             raise InvalidOption("queues=[]: a worker claims from one queue or more")
         self._make_store: Callable[[], PostgresStore] = lambda: PostgresStore(
-            dsn, schema=schema, lease=lease, listen_dsn=listen_dsn, prepared=prepared
+            dsn, schema=schema, lease=lease, listen_dsn=listen_dsn, prepared=prepared, queue=next(iter(queues))
         )
         self._make_runner: Callable[[PostgresStore], FleetRunner] = lambda store: FleetRunner(
             store,
@@ -102,13 +115,26 @@ class FleetWorker:
             left=self._wake,
             context=context,
             grace=grace,
+            snapshot_every=snapshot_every,
             threads=threads,
+            lease=lease,
         )
         self._make_store()  # options that cannot be used are told at once
-        self._lease, self._grace, self._health, self._is_orphan = lease, grace, health, is_orphan
+        self._lease, self._grace, self._health, self._is_orphan = lease, grace, health_file, is_orphan
+        self._concurrency, self._serves = concurrency, _served(queues, self._workflows)
+        self.id = uuid.uuid4().hex[:12]
+        """The id that clients know it by."""
+        self._wants_drain = False
+        """Whether it was told here to drain."""
+        self._is_asked = False
+        """Whether a client has asked for it, in the database; said again with each new lease."""
+        self._ceiling: int | None = None
+        """How many runs may be active, after it has let some go and until it hears of the others again."""
+        self._heard = 0
+        """The renewal of the lease that was last looked at."""
         self._bell = asyncio.Event()
         self._is_rung = self._is_stopping = False
-        self._hurries = asyncio.Event()
+        self._hurries, self._stopped = asyncio.Event(), asyncio.Event()
         self._runner: FleetRunner | None = None
         self._problem = ""
         self.state: State = "new"
@@ -121,12 +147,25 @@ class FleetWorker:
         if self._is_stopping:
             self._hurries.set()
         self._is_stopping = True
+        self._stopped.set()
+        self._bell.set()
+
+    def drain(self) -> None:
+        """Release all runs when nothing of them is in flight, and claim none until :meth:`resume`."""
+        self._wants_drain = True
+        self._bell.set()
+
+    def resume(self) -> None:
+        """Claim again, after :meth:`drain`."""
+        self._wants_drain = False
         self._bell.set()
 
     def _ring(self) -> None:
         """A run may be due and free."""
         self._is_rung = True
         self._bell.set()
+        if self._runner is not None:
+            self._runner.schedule_loop.ring()
 
     def _wake(self) -> None:
         """There may be room for another run."""
@@ -147,7 +186,8 @@ class FleetWorker:
             while not self._is_stopping:
                 begun = time.monotonic()
                 try:
-                    await self._work()
+                    if await self._work() and not self._is_stopping:
+                        await self._rest()
                 except _FOR_GOOD:
                     raise
                 except Exception as error:  # noqa: BLE001 - a worker goes on, whatever happens
@@ -161,38 +201,115 @@ class FleetWorker:
             if self._health is not None:
                 self._health.unlink(missing_ok=True)
 
-    async def _work(self) -> None:
-        """Open a store and a runner, claim until it is told to stop, and close them."""
+    async def _work(self) -> bool:
+        """Open a store and a runner, claim until it is told to stop, and close them; return whether it shall drain."""
         self.state = "opening"
         self._tell_health()
         store = self._make_store()
+        self._say(store)
+        grace, self._heard = self._grace, 0
         runner = self._runner = self._make_runner(store)
+        firing: asyncio.Task[None] | None = None
+        sharing: asyncio.Task[None] | None = None
         try:
             await runner.open()
             await store.watch_queue(self._ring)
             await store.expire_dead_neighbours()
             self.state = "working"
-            _log.info("the worker is ready")
+            self._say(store)
+            await store.present(self._wake)
+            firing = asyncio.create_task(runner.schedule_loop.run(), name="weft-schedules")
+            sharing = asyncio.create_task(runner.limits.run(), name="weft-limits")
+            _log.info("worker %s is ready", self.id)
             await self._claim_all(store, runner)
+            if self._shall_drain(store) and not self._is_stopping:
+                self.state, grace = "draining", UNHURRIED
+                _log.info("worker %s drains: it lets %d runs go", self.id, runner.active)
+                self._say(store)
+                store.renew_soon()
+                return True
+            return False
         finally:
-            self.state = "closing"
+            if self.state != "draining":
+                self.state = "closing"
             self._tell_health()
-            await self._close(runner)
+            if firing is not None:
+                firing.cancel()
+                await asyncio.wait([firing])
+            await self._close(runner, grace)
+            if sharing is not None:
+                sharing.cancel()
+                await asyncio.wait([sharing])
+                await self._leave_places(runner)
             self._runner = None
 
+    async def _leave_places(self, runner: FleetRunner) -> None:
+        """Give back the places of limits that steps had until the end."""
+        if runner.limits.has_places:
+            with suppress(StoreError):  # their time ends by itself
+                async with self._make_store() as store:
+                    await runner.limits.leave(store)
+
+    async def _rest(self) -> None:
+        """Hold a lease and no run, until it is told to claim again or to stop."""
+        store = self._make_store()
+        self.state = "drained"
+        self._say(store)
+        self._tell_health()
+        async with store:
+            await store.present(self._wake)
+            _log.info("worker %s is drained", self.id)
+            while self._shall_drain(store) and not self._is_stopping:
+                store.check_version()
+                self._bell.clear()
+                await self._pause(decisions.poll(self._lease), until_rung=True)
+                self._tell_health()
+                if self._is_orphan():
+                    self.stop()
+
+    def _shall_drain(self, store: PostgresStore) -> bool:
+        """Whether it shall hold no runs: it was told so here, or a client has asked for it."""
+        if store.presence.renewals:
+            self._is_asked = store.presence.heard.wanted == DRAIN
+        return self._wants_drain or self._is_asked
+
+    def _say(self, store: PostgresStore) -> None:
+        """Let the next renewal of the lease say what this worker does."""
+        active, wanted = 0 if self._runner is None else self._runner.active, DRAIN if self._is_asked else ""
+        store.presence.said = Said(self.id, self.state, wanted, self._serves, active, self._concurrency)
+
+    def _balance(self, store: PostgresStore, runner: FleetRunner) -> None:
+        """After each renewal: let some runs go, if this worker has many more than its share."""
+        self._say(store)
+        if store.presence.renewals == self._heard:
+            return
+        self._heard = store.presence.renewals
+        mine, others = Load(runner.active, self._concurrency), store.presence.heard.peers
+        count = decisions.surplus(mine, others)
+        self._ceiling = decisions.ceiling(mine, others) if count else None
+        if count:
+            _log.info("worker %s has %d active runs, and lets %d go to others", self.id, runner.active, count)
+            runner.let_go(count)
+
     async def _claim_all(self, store: PostgresStore, runner: FleetRunner) -> None:
-        failures, is_time = 0, True
+        failures, loop = 0, asyncio.get_running_loop()
+        look_at = 0.0
+        """When the queue is looked at again, whatever is heard until then."""
         may_have_more = True
         """Whether runs may be due for which there was no room: then the end of a run is a reason to look."""
-        while not self._is_stopping:
+        while not (self._is_stopping or self._shall_drain(store)):
+            store.check_version()
+            self._balance(store, runner)
             self._bell.clear()
-            is_asked, self._is_rung = is_time or self._is_rung, False
-            wait = decisions.poll(self._lease)
+            now = loop.time()
+            is_asked, self._is_rung = now >= look_at or self._is_rung, False
+            look_at = now + decisions.poll(self._lease) if is_asked else look_at
+            wait: float | None = None
             try:
                 if store.is_sure and (is_asked or may_have_more):
-                    answer = await runner.claim(is_asked=is_asked)
+                    answer = await runner.claim(is_asked=is_asked, ceiling=self._ceiling)
                     may_have_more = answer is not False
-                    wait = 0.0 if answer else wait
+                    wait = 0.0 if answer else None
                 failures, self._problem = 0, ""
             except RunnerClosed:
                 raise
@@ -210,10 +327,12 @@ class FleetWorker:
             self._tell_health()
             if self._is_orphan():
                 self.stop()
-            is_time = await self._pause(wait, until_rung=not failures) and wait > 0
+            if wait != 0:
+                await self._pause(look_at - loop.time() if wait is None else wait, until_rung=not failures)
+            look_at = 0.0 if failures else look_at
 
-    async def _pause(self, seconds: float, *, until_rung: bool = False) -> bool:
-        """Wait for so many seconds, or for a reason to look sooner; return whether the time was up."""
+    async def _pause(self, seconds: float, *, until_rung: bool = False) -> None:
+        """Wait for so many seconds, or for a reason to look sooner."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while not self._is_stopping and (left := end - loop.time()) > 0:
@@ -221,21 +340,23 @@ class FleetWorker:
                 async with asyncio.timeout(left):
                     await self._bell.wait()
             if self._bell.is_set() and until_rung:
-                return False
+                return
             self._bell.clear()
-        return True
 
-    async def _close(self, runner: FleetRunner) -> None:
-        closing = asyncio.ensure_future(runner.close(grace=self._grace))
-        hurried = asyncio.ensure_future(self._hurries.wait())
-        try:
-            await asyncio.wait([closing, hurried], return_when=asyncio.FIRST_COMPLETED)
-            if not closing.done():
-                with suppress(Exception):  # told by the first call
-                    await runner.close(grace=0.0)
-            await closing
-        finally:
-            hurried.cancel()
+    async def _close(self, runner: FleetRunner, grace: float) -> None:
+        """Close *runner* with this *grace*; a stop meanwhile shortens it, and a second one ends it."""
+        closing = asyncio.ensure_future(runner.close(grace=grace))
+        hurries = [(self._stopped, self._grace)] if grace > self._grace else []
+        calls: list[asyncio.Future[None]] = []
+        for told, shorter in [*hurries, (self._hurries, 0.0)]:
+            waiting = asyncio.ensure_future(told.wait())
+            await asyncio.wait([closing, waiting], return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            if closing.done():
+                break
+            calls.append(asyncio.ensure_future(runner.close(grace=shorter)))
+        await asyncio.gather(*calls, return_exceptions=True)  # what they raise is told by the first call
+        await closing
 
     # -- health ----------------------------------------------------------------------------------
 
@@ -244,7 +365,9 @@ class FleetWorker:
         runner = self._runner
         return {
             "state": self.state,
+            "ready": self.state == "working" and not self._problem,
             "at": time.time(),
+            "id": self.id,
             "pid": os.getpid(),
             "active": 0 if runner is None else runner.active,
             "held": 0 if runner is None else len(runner.held),
@@ -252,12 +375,11 @@ class FleetWorker:
         }
 
     def _tell_health(self) -> None:
-        path = self._health
-        if path is None:
-            return
-        new = path.with_name(f"{path.name}.{os.getpid()}.new")
-        try:
-            new.write_text(json.dumps(self.status()) + "\n", encoding="utf-8")
-            new.replace(path)
-        except OSError as error:
-            _log.warning("the health file cannot be written: %s", error)
+        if self._health is not None:
+            health.write(self._health, self.status())
+
+
+def _served(queues: Collection[str], workflows: Iterable[Workflow[Any, Any]]) -> str:
+    """Return a text that is the same for workers that can take each other's runs."""
+    known = sorted({(each.name, each.version) for each in workflows})
+    return hashlib.sha256(repr((sorted(queues), known)).encode()).hexdigest()[:16]

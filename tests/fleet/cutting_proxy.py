@@ -1,0 +1,73 @@
+"""A proxy in front of PostgreSQL that cuts connections in the middle of statements, or before their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+
+class CuttingProxy:
+    """
+    Passes connections on to the server of *dsn*.
+
+    Args:
+        cut: how likely each piece of data from a client is the last of its connection: half of it is passed on.
+        mute: how likely each answer is lost with its connection: what it answers was done.
+    """
+
+    def __init__(self, dsn: str, draw: random.Random, *, cut: float, mute: float) -> None:
+        self._parts, self._draw, self._cut, self._mute = urlsplit(dsn), draw, cut, mute
+        self.cuts = 0
+        self.is_calm = False
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[str]:
+        """Yield the address that leads through it."""
+        server = await asyncio.start_server(self._pass_on, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        user = (self._parts.username or "postgres") + (f":{self._parts.password}" if self._parts.password else "")
+        try:
+            yield f"postgresql://{user}@127.0.0.1:{port}{self._parts.path}?sslmode=disable"
+        finally:
+            server.close()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host = parse_qs(self._parts.query).get("host", [self._parts.hostname or "127.0.0.1"])[0]
+        port = self._parts.port or 5432
+        if host.startswith("/"):
+            there = await asyncio.open_unix_connection(str(Path(host) / f".s.PGSQL.{port}"))
+        else:
+            there = await asyncio.open_connection(host, port)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._copy(reader, there[1], self._cut, half=True))
+                both.create_task(self._copy(there[0], writer, self._mute, half=False))
+        except* (_Over, OSError):
+            pass
+        finally:
+            for each in (writer, there[1]):
+                with suppress(Exception):
+                    each.transport.abort()
+
+    async def _copy(
+        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, likely: float, *, half: bool
+    ) -> None:
+        while data := await source.read(65536):
+            if not self.is_calm and self._draw.random() < likely:
+                self.cuts += 1
+                if half:
+                    target.write(data[: len(data) // 2])
+                    with suppress(OSError):
+                        await target.drain()
+                raise _Over
+            target.write(data)
+            await target.drain()
+        raise _Over
+
+
+class _Over(Exception):
+    """A connection has ended."""

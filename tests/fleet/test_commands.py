@@ -1,0 +1,69 @@
+"""The commands of a fleet: migrate, workers, drain."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from pathlib import Path
+
+from processes import workers
+from servers import asked
+from typer.testing import CliRunner
+
+from weft.cli.app import app
+from weft.fleet import Client
+
+
+def weft(*arguments: str) -> tuple[int, str]:
+    answer = CliRunner().invoke(app, list(arguments))
+    return answer.exit_code, answer.output
+
+
+def test_migrate_creates_the_tables_and_can_be_repeated(dsn: str) -> None:
+    for _ in range(2):
+        code, said = weft("migrate", "--dsn", dsn, "--schema", "some where")
+        assert (code, said.strip()) == (0, "the tables are those of this version")
+
+    assert asked(dsn, lambda db: db.fetchval('select count(*) from "some where".weft_runs')) == 0
+
+
+def test_migrate_says_what_is_wrong(dsn: str) -> None:
+    weft("migrate", "--dsn", dsn)
+    asked(dsn, lambda db: db.execute("insert into weft_schema (version) values (999)"))
+
+    code, said = weft("migrate", "--dsn", dsn)
+
+    assert code != 0
+    assert "version 999" in said
+
+
+def test_a_worker_process_is_drained_and_resumed_by_commands(dsn: str, tmp_path: Path) -> None:
+    weft("migrate", "--dsn", dsn)
+    with workers(dsn, tmp_path) as fleet, Client(dsn) as client:
+        fleet.start("--health-port", "0")
+
+        def state() -> str:
+            _, said = weft("workers", "--dsn", dsn, "--json")
+            return "".join(each["state"] for each in json.loads(said))
+
+        _until(lambda: state() == "working")
+        (worker,) = client.workers()
+        assert weft("drain", worker.id, "--dsn", dsn)[0] == 0
+        _until(lambda: state() == "drained")
+
+        assert weft("drain", worker.id, "--resume", "--dsn", dsn)[0] == 0
+        assert client.start("chain", 1).result(60) == 1
+        code, said = weft("drain", "nope", "--dsn", dsn)
+        assert code != 0
+        assert "weft workers" in said
+        (line,) = [each for each in (tmp_path / "errors").read_text().splitlines() if "health is told" in each]
+        with urllib.request.urlopen(f"http://127.0.0.1:{line.split()[-1]}/ready", timeout=30) as answer:
+            assert json.load(answer)["id"] == worker.id
+
+
+def _until(found: object) -> None:
+    end = time.monotonic() + 60
+    while not found():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.05)
