@@ -4,6 +4,7 @@ Signals, timers and messages in simulation: every law about them holds, and a ru
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,7 @@ from weft.policy import DEFAULT
 from weft.ports.store import Message
 from weft.runner.checkpoints import as_checkpoints
 from weft.runner.durability.unsaved import UnsavedLog
+from weft.runner.execution import intake
 from weft.runner.execution import worker as worker_module
 from weft.runner.execution.timers import Timers
 from weft.runner.execution.worker import Worker
@@ -117,9 +119,9 @@ def test_a_message_that_happens_again_is_found(monkeypatch: pytest.MonkeyPatch) 
 
     assert well == []
     found: list[str] = []
-    for seed in range(3):
+    for seed, crash in itertools.product(range(3), (60, 300)):
         seen.clear()
-        found += simulate(seed, lambda _: signalled(), scenario=replace(RULED, crashes=(60,))).problems
+        found += simulate(seed, lambda _: signalled(), scenario=replace(RULED, crashes=(crash,))).problems
     assert any("has 2 effects" in each for each in found)
 
 
@@ -170,8 +172,8 @@ def test_a_timer_that_starts_again_after_a_crash_is_found(monkeypatch: pytest.Mo
             object.__setattr__(waiting, "due", None)
         return begin(run, now)
 
-    begin = worker_module.begin_waits
-    monkeypatch.setattr(worker_module, "begin_waits", started_again)
+    begin = intake.begin_waits
+    monkeypatch.setattr(intake, "begin_waits", started_again)
 
     assert problems(asleep(), Scenario(), seeds=2) != []
 

@@ -289,7 +289,7 @@ def test_a_runner_that_is_closed_and_does_not_write_what_it_has_is_found(monkeyp
 
 def test_a_run_that_a_cancelled_caller_of_stop_leaves_behind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     async def unshielded(runner: AsyncRunner, id: str, **_: Any) -> None:
-        worker = await runner._runtime.worker(id)
+        worker = await runner._runtime.lookup.worker(id)
         worker.stop()
         await asyncio.sleep(2.0)
         await stop(runner, id)

@@ -10,6 +10,7 @@ import pytest
 
 from weft import Policy, Workflow, sleep, step, wait_for
 from weft.errors import InvalidOption, RunFailed, RunnerClosed, SignalTimeout, Stuck
+from weft.policy import RateLimit
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import TestRunner
 
@@ -48,11 +49,25 @@ def test_a_wait_that_could_only_end_with_time_says_what_it_waits_for() -> None:
     with TestRunner() as runner:
         handle = runner.start(Workflow("w", ask >> wait_for("approved", timeout=60) >> nag), 1, id="o")
 
-        with pytest.raises(Stuck, match=r"run 'o' is waiting: 'approved' waits for the signal 'approved', 60 s more"):
+        with pytest.raises(Stuck, match=r"run 'o' is waiting: 'approved' waits for the signal 'approved', 1 min more"):
             handle.result()
         runner.signal("o", "approved", "yes")
 
         assert handle.result() == "reminded"
+
+
+def test_the_turns_of_a_rate_limit_are_those_of_one_runner() -> None:
+    seldom = Policy(rate_limit=RateLimit("seldom", 1, per=60))
+    limited = Workflow("w", ask >> nag, policies=[(ask, seldom)])
+    for _ in range(2):  # the time of the second begins where that of the first began
+        with TestRunner() as runner:
+            assert runner.start(limited, 1).result() == "reminded"
+
+            with pytest.raises(
+                Stuck, match=r"the rate limit 'seldom', the next one in 1 min; call advance\(\)"
+            ) as stuck:
+                runner.start(limited, 2).result()
+            assert str(stuck.value).endswith("call advance() or signal()")
 
 
 def test_a_signal_that_never_comes_times_out_and_an_error_route_takes_it() -> None:

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
         OwnedStoreContract,
         QueueStoreContract,
         SchedulerContract,
+        ScheduleStoreContract,
         SharedInboxContract,
         SharedStoreContract,
         SnapshotStoreContract,
         StatisticsStoreContract,
         StoreContract,
         StreamStoreContract,
+        TruncatingStoreContract,
     )
     from weft.testing.durability import DurabilityReport, check_durability
     from weft.testing.faults import Fault, FaultyStore
@@ -60,6 +62,7 @@ __all__ = [
     "RecordingStore",
     "Report",
     "Scenario",
+    "ScheduleStoreContract",
     "SchedulerContract",
     "SharedInboxContract",
     "SharedStoreContract",
@@ -70,6 +73,7 @@ __all__ = [
     "StreamStoreContract",
     "TestRunner",
     "Trial",
+    "TruncatingStoreContract",
     "VirtualClock",
     "VirtualLoop",
     "Weather",

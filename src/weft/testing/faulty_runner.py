@@ -97,5 +97,5 @@ class FaultyTestRunner(TestRunner):
 
     def _known_workflows(self) -> list[Workflow]:
         """Return the definitions that the runner knows, which a program that starts again would know too."""
-        registry: Any = self._inner._runtime.registry  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        return [*registry._registered.values(), *registry._started.values()]  # noqa: SLF001
+        runtime = self._inner._runtime  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        return runtime.definitions.all()

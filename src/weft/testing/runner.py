@@ -24,6 +24,7 @@ from typing import Any, Final, Self, TypeVar
 
 from weft.errors import InvalidOption, RunnerClosed, Stuck
 from weft.executors import InlineExecutor
+from weft.local.counters import LocalCounters
 from weft.ports.executor import Executor
 from weft.ports.store import Store
 from weft.runner.blocking import Runner
@@ -89,7 +90,7 @@ class TestRunner(Runner):
             raise InvalidOption("TestRunner runs on virtual time, which a file does not know; use MemoryStore()")
         self._virtual = self._new_loop()
         inline: Mapping[str, Executor] = {name: InlineExecutor() for name in ("inline", "thread", "process")}
-        options = {"blocking_threshold": None, **options}
+        options = {"blocking_threshold": None, "counters": LocalCounters(), **options}  # they begin again, like time
         options["executors"] = {**inline, **(options.get("executors") or {})}
         super().__init__(store, clock=LoopClock(self._virtual, start), **options)
         self._start = start
@@ -159,7 +160,7 @@ class TestRunner(Runner):
             task.cancel()
             await asyncio.wait([task])
             raise Stuck(
-                f"this can only end with time, or with a signal: {self._waiting_for()}; call advance() or signal()"
+                f"this can only end with time, or with a signal: {self._waiting_for()}", "call advance() or signal()"
             )
         return task.result()
 

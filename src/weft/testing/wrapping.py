@@ -28,6 +28,7 @@ from weft.ports.store import (
     SnapshotStore,
     StatisticsStore,
     StoredSnapshot,
+    TruncatingStore,
 )
 from weft.ports.streams import Chunk, StreamStore
 from weft.typing import RunId
@@ -39,6 +40,7 @@ class FullStore(
     LogStore,
     FactStore,
     SnapshotStore,
+    TruncatingStore,
     OwnedStore,
     ListableStore,
     StatisticsStore,
@@ -130,6 +132,22 @@ class WrappedStore:
     async def load_between(self, run: RunId, first: int, last: int) -> Sequence[Segment]:
         """Return a part of a log."""
         return await self.around("load_between", lambda: self.inner.load_between(run, first, last))
+
+    async def truncate_before(
+        self,
+        run: RunId,
+        first: int,
+        *,
+        link: bytes,
+        expected: int,
+        epoch: int,
+        facts: Collection[ContentHash] = (),
+    ) -> None:
+        """Remove the beginning of a log."""
+        await self.around(
+            "truncate_before",
+            lambda: self.inner.truncate_before(run, first, link=link, expected=expected, epoch=epoch, facts=facts),
+        )
 
     async def acquire(self, run: RunId) -> RunRecord:
         """Own the run."""

@@ -167,6 +167,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """How often a client asks for a checkpoint after an input."""
     snapshot_every: int | None = None
     """After how many events of a run a snapshot is written."""
+    memory_budget: int | None = None
+    """How many bytes of values stay in memory; with 1, everything that nothing needs leaves it as soon as it can."""
+    keep_values_for: float | None = None
+    """After how many seconds values that nothing needs leave memory."""
     is_patient: bool = False
     """Whether an input is sent only when the run has nothing left to do."""
     deadline: float | None = None

@@ -75,6 +75,8 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
         resident=dice.choice((None, 0, 1)) if trial.waits else None,
         jumps=_jumps(dice) if trial.waits and not rules and deadline is None else (),
         snapshot_every=dice.choice((None, None, 1, 7)),
+        memory_budget=dice.choice((None, None, 1, 5_000)),
+        keep_values_for=dice.choice((None, None, None, 0.5)),
     )
 
 

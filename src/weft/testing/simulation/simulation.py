@@ -221,6 +221,8 @@ class _Simulation:
             max_concurrency=scenario.max_concurrency,
             checkpoint=scenario.strategy,
             snapshot_every=scenario.snapshot_every,
+            memory_budget=scenario.memory_budget,
+            keep_values_for=scenario.keep_values_for,
             context=self.trial.context,
             grace=scenario.grace,
             executors={
@@ -373,4 +375,8 @@ def _left_over(runner: AsyncRunner, counters: LocalCounters) -> list[str]:
     for name, queue in dispatcher.queues.items():
         if queue.places_used:
             problems.append(f"{queue.places_used} places of executor {name!r} are taken when every run is idle")
+    registry = runner._runtime.registry  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    counted = sum(worker.values.bytes for worker in (*registry, *registry.recent) if worker.values is not None)
+    if dispatcher.residency.bytes != counted:
+        problems.append(f"{dispatcher.residency.bytes} bytes of values are counted, and the runs have {counted}")
     return problems
