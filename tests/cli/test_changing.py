@@ -14,9 +14,15 @@ from weft.core import events as ev
 from weft.stores import SQLiteView
 
 BANK = """
+from dataclasses import dataclass
 from pathlib import Path
 
 from weft import Workflow, step, wait_for
+
+
+@dataclass
+class Approval:
+    by: str
 
 
 @step
@@ -44,10 +50,11 @@ def receipt(charged):
 pay = Workflow("pay", total >> charge)
 longer = Workflow("pay", total >> charge >> receipt)
 asked = Workflow("asked", total >> wait_for("approved", name="approval", schema=bool) >> ship)
+signed = Workflow("signed", total >> wait_for("approved", schema=Approval) >> ship)
 """
 
 START = """
-from bank import asked, pay
+from bank import asked, pay, signed
 from weft import Runner
 
 with Runner("runs.db") as runner:
@@ -56,7 +63,9 @@ with Runner("runs.db") as runner:
     open("broken", "w").close()
     runner.start(pay, [1, 2], id="bad").wait()
     runner.start(asked, [5], id="asks")
-    runner.wait_until("asks", lambda run: run.status == "waiting")
+    runner.start(signed, [5], id="signs")
+    for id in ("asks", "signs"):
+        runner.wait_until(id, lambda run: run.status == "waiting")
 """
 
 
@@ -84,6 +93,12 @@ def test_an_answer_is_left_for_the_run_with_the_name_of_the_sender(bank: Any) ->
     resumed = bank.command("resume", "asks", "--import", "bank")
     assert "ship = 'shipped: True'" in resumed.out
     assert [event.by for event in log(bank, "asks") if isinstance(event, ev.SignalReceived)] == ["ada"]
+
+
+def test_an_answer_of_a_class_needs_no_code_where_it_is_sent(bank: Any) -> None:
+    assert bank.command("signal", "signs", "approved", '{"by": "ada"}').code == 0
+
+    assert "ship = \"shipped: Approval(by='ada')\"" in bank.command("resume", "signs", "--import", "bank").out
 
 
 @pytest.mark.parametrize(
@@ -255,6 +270,7 @@ def test_versions_are_counted_with_their_open_runs(bank: Any) -> None:
     assert [(line["workflow"], line["open"], sum(line["runs"].values())) for line in listed] == [
         ("asked", 1, 1),
         ("pay", 1, 3),
+        ("signed", 1, 1),
     ]
     assert len(table.out.splitlines()) == 2
 

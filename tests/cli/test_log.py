@@ -9,14 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from weft import Policy, Runner, Workflow, each, step
-from weft.cli.log import _TOLD, told
-from weft.core import events as ev
-from weft.log import UnknownEvent
+from weft import Policy, Runner, Workflow, step
 from weft.stores import SQLiteStore
 
 
@@ -100,35 +97,6 @@ def test_the_log_of_a_killed_process_can_be_read_and_is_whole(weft: Callable[...
     assert weft("verify", "--store", killed.file, "greeting").out.startswith("8 events in ")
 
 
-@pytest.mark.parametrize(
-    ("event", "words"),
-    [
-        (ev.SignalReceived(3, "paid", 5, 1.0, "k", "Ada"), "paid = 5, key k, by Ada"),
-        (ev.SignalRefused(3, "paid", "Expected `int`", by="Ada"), "paid: Expected `int`, by Ada"),
-        (ev.SignalTaken(4, "paid", (2,), 5, 3), "= 5 (signal 3)"),
-        (ev.TimerFired(4, "nap", (2,), "x", 1.0), "= 'x'"),
-    ],
-)
-def test_signals_and_timers_are_told(event: ev.AnyEvent, words: str) -> None:
-    assert told(event) == words
-
-
-def test_every_event_has_words() -> None:
-    assert set(get_args(ev.AnyEvent)) | {UnknownEvent} == set(_TOLD)
-
-
-def test_an_event_of_a_newer_version_is_said_so() -> None:
-    assert told(UnknownEvent(7, "teleported", b"")) == "'teleported', written by a newer Weft"
-
-
-def test_a_collection_is_told_with_its_size() -> None:
-    run = Workflow("w", each(step(abs))).run([1, 2, 3])
-
-    [fanned] = [event for event in run.log() if isinstance(event, ev.FannedOut)]
-
-    assert told(fanned).startswith("3 elements: [1, 2, 3]")
-
-
 # -- verify --------------------------------------------------------------------------------------
 
 
@@ -180,14 +148,6 @@ def test_a_log_that_cannot_be_read_is_one_line(weft: Callable[..., Any], file: P
         assert "is missing" in said.err
 
 
-def test_a_change_of_state_says_what_it_came_to_and_what_it_emitted() -> None:
-    plain = ev.StateChanged(3, "light", (2,), "green")
-    keyed = ev.StateChanged(4, "order", (3,), {"paid": True}, (("ship", 7),), done=True, key=7)
-
-    assert told(plain) == "state = 'green'"
-    assert told(keyed) == "state of 7 = {'paid': True}, emitted (('ship', 7),), complete"
-
-
 # -- follow --------------------------------------------------------------------------------------
 
 
@@ -231,17 +191,6 @@ def test_an_open_run_is_followed_until_the_reader_has_seen_enough(file: Path) ->
         _, complaints = follower.communicate(timeout=20)
 
     assert (follower.returncode, complaints) == (0, "")
-
-
-def test_a_run_that_was_told_to_finish_says_so_and_by_which_caller() -> None:
-    assert told(ev.RunFinished(7, "ops")) == "no more input, by ops"
-    assert told(ev.InputReceived(2, 5, 1, last=True)) == "input 1 = 5, the last one"
-
-
-def test_a_run_that_was_taken_over_says_how_often_its_owners_have_died() -> None:
-    assert told(ev.RunTakenOver(7, 1, 3, "crash")) == "its owner died"
-    assert told(ev.RunTakenOver(7, 2, 3, "crash")) == "its owners died 2 times without progress"
-    assert told(ev.RunTakenOver(7, 0, 3, "crash")) == "a person resumed it after it was parked"
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

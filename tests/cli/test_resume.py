@@ -139,7 +139,10 @@ with Runner(SQLiteStore("runs.db"), context=shop.needs) as runner:
 """
 
 
-def test_an_interrupt_lets_what_is_in_flight_end_and_gives_the_run_up(killed: Any) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_lets_what_is_in_flight_end_and_gives_the_run_up(
+    killed: Any, number: signal.Signals, code: int
+) -> None:
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "weft", "resume", "--store", "runs.db", "greeting", "--import", "shop"],
         cwd=killed.folder,
@@ -151,10 +154,11 @@ def test_an_interrupt_lets_what_is_in_flight_end_and_gives_the_run_up(killed: An
     assert process.stdout is not None
     assert process.stdout.readline() == "sending\n"
 
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
 
-    assert process.returncode not in (0, -signal.SIGINT)
+    assert process.returncode == code
+    assert "stopped; what was done is kept" in err
     assert "Traceback" not in out + err
     assert head(killed.file) == 11  # one says that the first owner died
     with SQLiteView(killed.file) as view:

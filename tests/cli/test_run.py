@@ -185,18 +185,21 @@ class Terminal:
         return self.process.wait(60)
 
 
-def test_a_terminal_shows_a_tree_and_interrupting_says_what_is_kept_and_how_to_go_on(work: Any) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_terminal_shows_a_tree_and_interrupting_says_what_is_kept_and_how_to_go_on(
+    work: Any, number: signal.Signals, code: int
+) -> None:
     (work.folder / "hang").touch()
     terminal = Terminal(work.folder, "run", "work:slow", "--input", '"abc"', "--id", "r", "--store", "runs.db")
     terminal.until("▶ r  slow  running")
     terminal.until("3/3")
     while not (work.folder / "hanging").exists():
         terminal.until("hang")
-    terminal.process.send_signal(signal.SIGINT)
+    terminal.process.send_signal(number)
     terminal.until("stopping: steps in flight may end first")
     (work.folder / "hang").unlink()
 
-    assert terminal.end() == 130
+    assert terminal.end() == code
     assert "are kept in runs.db; to go on: weft resume r --import work --store runs.db" in terminal.text.replace(
         "\r\n", ""
     )

@@ -16,11 +16,14 @@ from weft.cli.export import export, import_run
 from weft.cli.fork import fork
 from weft.cli.graph import graph
 from weft.cli.init import init
+from weft.cli.limits import limits
 from weft.cli.log import log
 from weft.cli.ls import ls
+from weft.cli.migrate import migrate
 from weft.cli.resume import resume
 from weft.cli.retry import retry
 from weft.cli.run import run
+from weft.cli.schedules import schedules
 from weft.cli.send import send
 from weft.cli.show import show
 from weft.cli.signal import signal
@@ -30,6 +33,7 @@ from weft.cli.upgrade import upgrade
 from weft.cli.verify import verify
 from weft.cli.versions import versions
 from weft.cli.worker import worker
+from weft.cli.workers import drain, workers
 
 app = typer.Typer(
     name="weft",
@@ -49,6 +53,11 @@ app.command("import")(import_run)
 app.command()(doctor)
 app.command()(ui)
 app.command()(worker)
+app.command()(limits)
+app.add_typer(schedules)
+app.command()(workers)
+app.command()(drain)
+app.command()(migrate)
 
 
 @app.command()

@@ -18,6 +18,7 @@ from weft.cli.logged import logged
 from weft.cli.report import outcome_data, report
 from weft.cli.screen import Screen
 from weft.cli.source import FileSource, Source, opened
+from weft.cli.stopping import Stopped, run_until_stopped
 from weft.cli.store_option import StoreUrl
 from weft.core.functions.unresolved import ONLY_HANDED_OVER
 from weft.core.workflow import Workflow
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from weft.runner import AsyncRunner, Runner
     from weft.runner.handle import AsyncHandle
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 
@@ -105,7 +104,8 @@ def drive(
     """
     Drive a run here until it has nothing left to do, show it meanwhile, and print its results.
 
-    Ends with 1 if it has failed, and with 130 after Ctrl-C, which waits for steps in flight and says what was kept.
+    Ends with 1 if it has failed, and with 130 after Ctrl-C or 143 after SIGTERM: these wait for steps in flight, and
+    what was kept is said.
 
     Args:
         goes_on_with: the options of ``weft resume`` that name the code of the run.
@@ -114,10 +114,10 @@ def drive(
     driven = _Driven(screen, url, begin, workflows, context, view)
     try:
         with logged(screen):
-            run = asyncio.run(driven.main())
-    except KeyboardInterrupt:
+            run = run_until_stopped(driven.main())
+    except Stopped as stopped:
         _interrupted(screen, url, driven.run_id, goes_on_with)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(stopped.code) from None
     if as_json:
         screen.json(outcome_data(run))
     else:
@@ -153,7 +153,7 @@ class _Driven:
             try:
                 return await self._shown(runner, handle)
             except asyncio.CancelledError:
-                self._screen.note("stopping: steps in flight may end first; Ctrl-C again abandons them")
+                self._screen.note("stopping: steps in flight may end first; a second signal abandons them")
                 raise
 
     async def _shown(self, runner: AsyncRunner, handle: AsyncHandle[Any]) -> Run:

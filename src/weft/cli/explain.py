@@ -32,10 +32,11 @@ def explain(
         if as_json:
             screen.json([each.to_dict() for each in explained], indent=2)
             return
-        if not explained:
+        texts = [list(each.lines()) for each in explained]  # all, before one is printed: a cause may have been removed
+        if not texts:
             screen.note(f"{run} has no results yet; name a component: weft show {run} lists them")
-        for number, each in enumerate(explained):
+        for number, lines in enumerate(texts):
             if number:
                 screen.line()
-            for line in each.lines():
+            for line in lines:
                 screen.line(line)

@@ -11,6 +11,7 @@ import typer
 from weft.cli.looking import looking
 from weft.cli.options import AsJson
 from weft.cli.screen import Screen, errors_in_one_line
+from weft.cli.show import truncation
 from weft.cli.store_option import StoreOption
 from weft.errors import CommandError
 from weft.views.text import plain
@@ -45,7 +46,10 @@ def graph(
             _print(screen, workflow_at(which), draw, output, as_json=as_json)
     else:
         with looking(screen, store) as view:
-            _print(screen, view.read(which).run(), draw, output, as_json=as_json)
+            found = view.read(which)
+            _print(screen, found.run(), draw, output, as_json=as_json)
+            if found.record.first > 1:
+                screen.note(f"truncated: {truncation(found.record)}")
 
 
 def _print(screen: Screen, drawn: Any, draw: Callable[[Any], str], output: Path | None, *, as_json: bool) -> None:

@@ -149,7 +149,9 @@ def begun_at(run: Run) -> float | None:
 
 def answers(run: Run, option: str) -> list[str]:
     """Return the commands that answer what *run* waits for; *option* names its store."""
-    return [f"to answer: weft signal {run.id} {name} VALUE{option}" for name in run.waiting_for]
+    waits = [waiting.activation.node.wait for waiting in (run.memory.waiting or {}).values() if not waiting.attempt]
+    signals = dict.fromkeys(wait.signal for wait in waits if wait is not None and wait.signal is not None)
+    return [f"to answer: weft signal {run.id} {signal} VALUE{option}" for signal in signals]
 
 
 class LiveView:
@@ -222,9 +224,9 @@ class JsonView:
         return nullcontext()
 
     def show(self, run: Run, status: str, now: float) -> None:  # noqa: ARG002 - as the others
-        """Print the events since the last call."""
+        """Print the events since the last call; if some of them were removed, the first one says so."""
         log = run.memory.log
-        for event in log[self._position :]:
+        for event in run.log() if self._position < run.memory.lineage.removed else log[self._position :]:
             self._event(event)
         self._position = len(log)
 

@@ -104,6 +104,7 @@ def as_data(record: RunRecord, owner: str | None) -> dict[str, Any]:
         "status": record.status,
         "reason": record.reason,
         "events": record.head,
+        "first": record.first,
         "created_at": stamp(record.created_at),
         "updated_at": stamp(record.updated_at),
         "finished_at": None if record.finished_at is None else stamp(record.finished_at),

@@ -63,3 +63,10 @@ def parsed(text: str, hint: str) -> Any:
     except msgspec.DecodeError as error:
         advice = "" if text[:1] in ("@", "{", "[", '"') else f"; text needs quotes: '\"{text}\"'"
         raise typer.BadParameter(f"that is not JSON: {error}{advice}", param_hint=hint) from None
+
+
+Dsn = Annotated[
+    str, typer.Option(envvar="WEFT_DSN", help="postgresql://user:password@host:port/database", show_default=False)
+]
+"""The database of a fleet."""
+Schema = Annotated[str, typer.Option(help="Where the tables are.")]

@@ -23,6 +23,7 @@ from weft.cli.progress import Progress
 from weft.cli.report import report
 from weft.cli.screen import Screen, errors_in_one_line, text_of
 from weft.cli.source import FileSource, Source, opened
+from weft.cli.stopping import Stopped, run_until_stopped
 from weft.cli.store_option import StoreOption, StoreUrl, located
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
@@ -74,7 +75,7 @@ def resume(
             candidates, more = _candidates(view, asked, workflows, screen, has_imported=bool(modules))
             refused += more
         with logged(screen):
-            failed = asyncio.run(_go_on(url, candidates, given, screen)) if candidates else 0
+            failed = _driven(url, candidates, given, screen) if candidates else 0
     if failed or refused or damaged:
         raise typer.Exit(1)
 
@@ -149,6 +150,15 @@ def _candidate(view: Source, run: RunId, known: dict[tuple[str, str], Workflow],
 
 
 # -- continuing ----------------------------------------------------------------------------------
+
+
+def _driven(url: StoreUrl, candidates: list[Candidate], context: dict[str, Any], screen: Screen) -> int:
+    """Drive all *candidates*; return how many failed or were refused."""
+    try:
+        return run_until_stopped(_go_on(url, candidates, context, screen))
+    except Stopped as stopped:
+        screen.complain("stopped; what was done is kept, and the same command goes on with the rest")
+        raise typer.Exit(stopped.code) from None
 
 
 async def _go_on(url: StoreUrl, candidates: list[Candidate], context: dict[str, Any], screen: Screen) -> int:

@@ -17,7 +17,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from weft.errors import RunExists, RunNotFound, StoreNotNamed, WeftError
+from weft.errors import HistoryTruncated, RunExists, RunNotFound, StoreNotNamed, WeftError
 from weft.views.text import as_json, plain
 
 
@@ -125,6 +125,11 @@ def text_of(error: WeftError) -> str:
         return f"no run {error.run_id!r} is stored here; weft ls shows those that are"
     if isinstance(error, RunExists):
         return f"there is a run {error.run_id!r} already; choose another id with --id"
+    if isinstance(error, HistoryTruncated):
+        return (
+            f"the log of run {error.run_id!r} was truncated: the events before {error.first:,} were removed, and this "
+            "needs them; weft show and weft log have what is left"
+        )
     return str(error)
 
 

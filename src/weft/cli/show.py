@@ -12,7 +12,7 @@ import typer
 from weft.cli import stored
 from weft.cli.glyphs import glyph, style
 from weft.cli.live import view_for
-from weft.cli.log import error, event_data
+from weft.cli.log import event_data
 from weft.cli.looking import looking
 from weft.cli.ls import as_data
 from weft.cli.report import outcome_data, report
@@ -24,8 +24,9 @@ from weft.core import events as ev
 from weft.core.plan.node import Kind
 from weft.core.run.run import Run
 from weft.errors import RunNotFound
-from weft.ports.store import DUE, FINISHED
+from weft.ports.store import DUE, FINISHED, RunRecord
 from weft.views import attention
+from weft.views.event_text import error_line
 from weft.views.text import ago, count, shown, stamp, took
 
 _PAUSE = 0.2
@@ -75,7 +76,7 @@ def _follow(screen: Screen, reader: stored.RunReader, option: str, *, as_json: b
         screen.json(event_data(event))
 
     shown_view = view_for(screen, print_event if as_json else None, option=option, is_answer=True)
-    events: list[Any] = []
+    so_far: stored.Stored | None = None
     run: Run | None = None
     try:
         with shown_view.screen:
@@ -83,8 +84,8 @@ def _follow(screen: Screen, reader: stored.RunReader, option: str, *, as_json: b
                 began = time.perf_counter()
                 found = reader.more()
                 if found.events or run is None:
-                    events += found.events
-                    run = Run.from_log(events)
+                    so_far = found.after(so_far)
+                    run = so_far.run()
                 shown_view.show(run, found.record.status, time.time())
                 screen.flush()
                 if found.record.status in FINISHED:
@@ -122,11 +123,13 @@ def _waterfall(screen: Screen, run: Run) -> None:
 def _head(screen: Screen, found: stored.Stored, run: Run) -> None:
     record, now = found.record, time.time()
     owner = f"held by {found.owner}" if found.owner else "no owner" if record.status in DUE else ""
+    truncated = {"truncated": truncation(record)} if record.first > 1 else {}
     lines = {
         "run": record.id,
         "workflow": f"{record.workflow}, version {record.version[:12]}" if record.version else record.workflow,
         "status": ", ".join(filter(None, (record.status, record.reason, owner))),
         "events": f"{record.head:,}",
+        **truncated,
         "created": f"{stamp(record.created_at)} ({ago(now - record.created_at)})",
         "updated": f"{stamp(record.updated_at)} ({ago(now - record.updated_at)})",
     }
@@ -135,7 +138,12 @@ def _head(screen: Screen, found: stored.Stored, run: Run) -> None:
     if run.workflow.unresolved:
         lines["code"] = "not imported here, and not needed to look; weft resume needs it"
     for title, text in lines.items():
-        screen.line(f"{title:10}{text}")
+        screen.line(f"{title:11}{text}" if record.first > 1 else f"{title:10}{text}")
+
+
+def truncation(record: RunRecord) -> str:
+    """Return what is gone of a run whose log was truncated."""
+    return f"the events before {record.first:,} were removed; what is counted and listed here is what is still known"
 
 
 def _state(view: Source, child: str, component: str) -> str:
@@ -285,7 +293,7 @@ def _failures(screen: Screen, title: str, failures: list[ev.RunnableFailed]) -> 
         screen.line(title, style="bold")
     for event in failures[-_SHOWN_FAILURES:]:
         screen.line(
-            f"  {event.component}  {error(event.error)} (event {event.seq}, {count(event.attempts, 'attempt')})"
+            f"  {event.component}  {error_line(event.error)} (event {event.seq}, {count(event.attempts, 'attempt')})"
         )
         lines = event.error.traceback.rstrip().splitlines()
         if len(lines) > _SHOWN_TRACEBACK:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from weft.cli.options import AsJson, By, RunId, caller, parsed
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import StoreOption, located
+from weft.errors import UnresolvedFunction
 
 
 def signal(
@@ -32,6 +34,9 @@ def signal(
         with changing(url) as (runner, source):
             found = source.read(run)
             if found.record.status not in ("completed", "failed", "cancelled"):
-                found.run().signal(name, given)  # on a copy: an unknown name or a wrong value is refused here and now
+                # On a copy: an unknown name or a wrong value is refused here and now.  A class that is not imported
+                # here cannot judge the value; the process that drives the run does.
+                with suppress(UnresolvedFunction):
+                    found.run().signal(name, given)
             runner.signal(run, name, given, key=key, by=caller(by))
             told_later(screen, url, source, run, f"the signal {name!r} is stored", as_json=as_json)

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.cli import stored
+from weft.core.events import AnyEvent, LogTruncated
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import DamagedRow, RunNotFound
 from weft.ports.store import RunRecord, RunStatus
@@ -59,8 +61,8 @@ class Source(Protocol):
         """Return *run* as it is; functions that cannot be found by name are taken from *workflow*."""
         ...
 
-    def verify(self, run: RunId) -> tuple[int, int]:
-        """Return the number of events of *run*, and of its segments, if all of them are as they were written."""
+    def verify(self, run: RunId) -> stored.Checked:
+        """Return what there is of the log of *run*, if all of it is as it was written."""
         ...
 
 
@@ -82,7 +84,7 @@ class FileSource(SQLiteView):
         """Return *run* as it is."""
         return stored.read(self, run, workflow=workflow)
 
-    def verify(self, run: RunId) -> tuple[int, int]:
+    def verify(self, run: RunId) -> stored.Checked:
         """Check the hash chain of *run*."""
         return stored.check(self, run)
 
@@ -136,13 +138,13 @@ class RunnerSource:
         """Return *run* as it is."""
         return self.reader(run, workflow).more()
 
-    def verify(self, run: RunId) -> tuple[int, int]:
+    def verify(self, run: RunId) -> stored.Checked:
         """Check the hash chain of *run*."""
         import asyncio
 
         from weft.runner import defaults
 
-        async def check() -> tuple[int, int]:
+        async def check() -> stored.Checked:
             store: Any = defaults.store(self._url)
             await store.open()
             try:
@@ -166,9 +168,14 @@ class _Growing:
         if record.head == self._position:
             return stored.Stored(record, [], record.owner, [])
         events = self._runner.log(self._run)
-        new = events[self._position :]
-        self._position = len(events)
-        return stored.Stored(record, new, record.owner, stored.times_of(events))
+        new = [event for event in events if event.seq > self._position]
+        self._position = events[-1].seq
+        restore = self._restored if isinstance(new[0], LogTruncated) else None
+        return stored.Stored(record, new, record.owner, stored.times_of(events), restore)
+
+    def _restored(self, _: Sequence[AnyEvent]) -> Run:
+        """Return the run as it is, of which its runner has the snapshot."""
+        return Run.from_memory(self._runner.get(self._run).memory)
 
 
 @contextmanager

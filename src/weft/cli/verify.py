@@ -22,12 +22,15 @@ def verify(
     screen = Screen()
     with looking(screen, store) as view:
         try:
-            events, segments = view.verify(run)
+            checked = view.verify(run)
         except CorruptLog as error:
             if as_json:
                 screen.json({"id": run, "verdict": "damaged", "reason": str(error)}, indent=2)
             raise
         if as_json:
-            screen.json({"id": run, "verdict": "fine", "events": events, "segments": segments}, indent=2)
-        else:
-            screen.line(f"{count(events, 'event')} in {count(segments, 'segment')}: everything is as it was written")
+            screen.json({"id": run, "verdict": "fine", **checked._asdict()}, indent=2)
+            return
+        held = f"{count(checked.events, 'event')} in {count(checked.segments, 'segment')}"
+        screen.line(f"{held}: everything is as it was written")
+        if checked.first > 1:
+            screen.note(f"truncated: the events before {checked.first:,} were removed; the snapshot of them is there")

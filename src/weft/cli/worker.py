@@ -19,7 +19,9 @@ from weft.cli.modules import context as context_at
 from weft.cli.modules import imported
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.fleet import FleetWorker, registry
+from weft.fleet.health import HealthServer
 from weft.fleet.supervisor import Supervisor, is_orphan
+from weft.fleet.worker import SNAPSHOT_EVERY
 
 
 def worker(
@@ -43,6 +45,9 @@ def worker(
         str | None, typer.Option(help="A direct way to the server, if --dsn goes through a pooler.", show_default=False)
     ] = None,
     unprepared: Annotated[bool, typer.Option(help="For a pooler that does not keep prepared statements.")] = False,
+    snapshot_every: Annotated[
+        int, typer.Option(min=0, help="Write a snapshot of a run after so many of its events; 0 for never.")
+    ] = SNAPSHOT_EVERY,
     threads: Annotated[
         int | None, typer.Option(min=1, help="How many threads run plain functions.", show_default=False)
     ] = None,
@@ -58,16 +63,28 @@ def worker(
     health: Annotated[
         Path | None, typer.Option(help="Write every few seconds to this file what it does.", show_default=False)
     ] = None,
+    health_port: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Answer GET /health and GET /ready there; without a host, on 127.0.0.1.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Claim runs from a PostgreSQL database and drive them, until SIGTERM or Ctrl-C; a second one hurries."""
+    """
+    Claim runs from a PostgreSQL database and drive them, until SIGTERM or Ctrl-C; a second one hurries.
+
+    SIGUSR1 drains it: its runs go to other workers, and it claims none until SIGUSR2.
+    """
     screen = Screen(goes_on=True)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     with errors_in_one_line(screen):
         registry.add(*imported(modules))
         given = {} if context is None else context_at(context)
         if processes > 1:
-            supervisor = Supervisor(_single(sys.argv[1:]), processes, health=health)
-            asyncio.run(_until_signalled(supervisor))
+            supervisor = Supervisor(_single(sys.argv[1:]), processes, health_file=health)
+            asyncio.run(_until_signalled(supervisor, health_port))
             return
         one = FleetWorker(
             dsn,
@@ -79,18 +96,28 @@ def worker(
             prepared=not unprepared,
             context=given,
             grace=grace,
+            snapshot_every=snapshot_every or None,
             threads=threads,
-            health=health,
+            health_file=health,
             is_orphan=is_orphan,
         )
-        asyncio.run(_until_signalled(one))
+        asyncio.run(_until_signalled(one, health_port))
 
 
-async def _until_signalled(one: FleetWorker | Supervisor) -> None:
+async def _until_signalled(one: FleetWorker | Supervisor, health_port: str | None) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, one.stop)
-    await one.run()
+    loop.add_signal_handler(signal.SIGUSR1, one.drain)
+    loop.add_signal_handler(signal.SIGUSR2, one.resume)
+    server = None if health_port is None else HealthServer(health_port, one.status)
+    try:
+        if server is not None:
+            logging.getLogger("weft.fleet").info("health is told on port %d", await server.open())
+        await one.run()
+    finally:
+        if server is not None:
+            await server.close()
 
 
 def _single(arguments: list[str]) -> list[str]:
@@ -103,8 +130,8 @@ def _single(arguments: list[str]) -> list[str]:
     kept: list[str] = []
     rest = iter(arguments)
     for each in rest:
-        if each in ("--processes", "--health"):
+        if each in ("--processes", "--health", "--health-port"):
             next(rest, None)
-        elif not each.startswith(("--processes=", "--health=")):
+        elif not each.startswith(("--processes=", "--health=", "--health-port=")):
             kept.append(each)
     return [sys.executable, "-m", "weft", *kept]

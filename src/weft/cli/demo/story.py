@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -78,7 +79,9 @@ def tell(folder: Path | None = None) -> bool:
         if any(folder.iterdir()):
             _print_error(f"{folder} is not empty; name a folder that is, or one that does not exist")
             return False
-        return _tell(folder.resolve())
+        went_well = _tell(folder.resolve())
+        _show(folder)
+        return went_well
     except (WeftError, OSError) as error:
         _print_error(str(error))
         return False
@@ -118,6 +121,29 @@ def _tell(folder: Path) -> bool:
     for broken in (problems := told.broken_promises()):
         _print_error(broken)
     return not problems and world.reservations() == 1
+
+
+def _show(folder: Path) -> None:
+    """Draw the run into *folder*, and say where it can be looked at."""
+    database, picture = World(folder).database, folder / f"{RUN}.svg"
+    with SQLiteView(database) as view:
+        picture.write_text(stored.read(view, RUN).run().to_svg(), encoding="utf-8")
+    _title("Look at it")
+    print(f"  its picture      {picture}")
+    print(f"  its events       {_weft()} log {RUN} --store {database}")
+    print(f"  in a browser     {_weft()} ui --store {database}")
+    if not all(find_spec(name) for name in ("typer", "rich", "starlette", "uvicorn", "jinja2")):
+        print(f"  both need        {_beside('pip')} install '.[cli,ui]'")
+
+
+def _weft() -> str:
+    return _beside("weft")
+
+
+def _beside(program: str) -> str:
+    """Return how to call a *program* that is installed where this interpreter is."""
+    path = Path(sys.executable).parent / program
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _killed_in_the_middle(world: World, folder: Path) -> tuple[stored.Stored, int]:

@@ -1,0 +1,31 @@
+"""``weft migrate``: creates the tables in a PostgreSQL database, or brings them to this version."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weft.cli.options import Dsn, Schema
+from weft.cli.screen import Screen, errors_in_one_line
+
+
+def migrate(
+    dsn: Dsn,
+    schema: Schema = "public",
+    worker: Annotated[
+        str | None, typer.Option(help="A role that may then read and write runs.", show_default=False)
+    ] = None,
+    reader: Annotated[str | None, typer.Option(help="A role that may then read runs.", show_default=False)] = None,
+) -> None:
+    """Create the tables in a PostgreSQL database, or bring them to this version; several may do that at once."""
+    screen = Screen()
+    with errors_in_one_line(screen):
+        from weft.fleet import Client
+
+        client = Client(dsn, schema=schema)
+        try:
+            client.migrate(worker=worker, reader=reader)
+        finally:
+            client.close()
+        screen.line("the tables are those of this version")
