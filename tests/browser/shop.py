@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 
 from weft import Runner, Workflow, each, reduce, step, wait_for
@@ -37,7 +38,15 @@ def ship(charged: dict[str, float], approval: object) -> str:
     return "shipped"
 
 
-approved = wait_for("approved", timeout=3_600)
+@dataclass
+class Approval:
+    """The answer of a person."""
+
+    ok: bool
+    note: str = ""
+
+
+approved = wait_for("approved", schema=Approval, timeout=3_600)
 orders = Workflow("orders", lines >> each(price) >> total >> [charge, approved], [charge, approved] >> ship)
 
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from shop import orders
+from starlette.applications import Starlette
 
-from weft import Runner
+from weft import AsyncRunner, Runner
 from weft import events as ev
+from weft.web import app
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-PAGES = ("/runs", "/runs/declined", "/runs/waits", "/problems", "/workflows", "/workflows/orders")
+PAGES = (
+    "/runs",
+    "/runs/declined",
+    "/runs/waits",
+    "/runs/declined/fork",
+    "/runs/waits/policy?component=ship&max_retries=2",
+    "/runs/done/compare?with=declined",
+    "/problems",
+    "/workflows",
+    "/workflows/orders",
+)
 
 
 def is_retry(event: object) -> bool:
@@ -46,7 +59,8 @@ def test_a_problem_is_found_in_two_clicks_and_retried_in_the_third(open_page: Ca
 def test_an_approval_is_given_in_the_inspector(open_page: Callable[..., Any], store: Path) -> None:
     page = open_page("/runs/waits")
     page.get_by_role("link", name="Answer…").click()
-    page.get_by_label("Value, as JSON").last.fill('{"ok": true}')
+    page.get_by_label("yes").check()
+    page.get_by_label("note").fill("7 is fine")
     page.get_by_role("button", name="Send").last.click()
     page.wait_for_url("**/runs/waits")
 
@@ -54,7 +68,65 @@ def test_an_approval_is_given_in_the_inspector(open_page: Callable[..., Any], st
         runner.register(orders)
         runner.resume("waits").result()
         taken = [event for event in runner.log("waits") if isinstance(event, ev.SignalReceived)]
-        assert [(event.value, event.by) for event in taken] == [({"ok": True}, "local")]
+        assert [(event.value, event.by) for event in taken] == [({"ok": True, "note": "7 is fine"}, "local")]
+
+
+def test_a_fork_is_made_after_a_look_at_what_would_run(browser: Any, serve: Callable[[Any], str], store: Path) -> None:
+    page = browser.new_page()
+    page.goto(f"{serve(driving(store))}/runs/done?select=total")
+    page.get_by_role("link", name="Fork…").click()
+    page.get_by_label("Its value, as JSON").fill("90.5")
+    page.get_by_role("button", name="Preview").click()
+    assert "charge" in page.get_by_label("Preview", exact=True).inner_text()
+    page.get_by_label("Id of the fork").fill("again")
+    page.get_by_role("button", name="Fork", exact=True).click()
+    page.wait_for_url("**/runs/done/compare?with=again")
+
+    page.get_by_role("cell", name="{'charged': 90.5}").wait_for()
+    page.close()
+
+
+def test_a_change_while_someone_types_is_shown_when_they_have_finished(
+    open_page: Callable[..., Any], store: Path
+) -> None:
+    page = open_page("/runs/waits?select=approved")
+    page.get_by_label("note").focus()
+    with Runner(store) as runner:
+        runner.signal("waits", "approved", {"ok": True}, by="grace")
+        runner.register(orders)
+        runner.resume("waits").result()
+    page.get_by_label("note").blur()
+
+    page.locator("b.status", has_text="completed").wait_for()
+
+
+def test_a_policy_is_changed_for_one_run(open_page: Callable[..., Any], store: Path) -> None:
+    page = open_page("/runs/waits?select=ship")
+    page.get_by_text("Policy", exact=True).click()
+    page.get_by_role("link", name="Change it for this run…").click()
+    page.get_by_label("max_retries").fill("4")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("button", name="Change the policy").click()
+    page.wait_for_url("**/runs/waits")
+
+    with Runner(store) as runner:
+        runner.register(orders)
+        runner.resume("waits")
+        run = runner.wait_until("waits", lambda run: run.explain_policy("ship").policy.max_retries == 4)
+        assert [event.by for event in run.log() if isinstance(event, ev.PolicyChanged)] == ["local"]
+
+
+def driving(store: Path) -> Any:
+    """Return the dashboard in a service that drives the runs of the store."""
+
+    @asynccontextmanager
+    async def lifespan(service: Starlette) -> AsyncIterator[None]:
+        async with AsyncRunner(store) as runner:
+            runner.register(orders)
+            service.mount("/", app(runner))
+            yield
+
+    return Starlette(lifespan=lifespan)
 
 
 def test_a_box_of_the_graph_opens_its_component(open_page: Callable[..., Any]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -234,7 +236,7 @@ def test_a_step_that_was_cancelled_says_by_whom_and_why(tmp_path: Path) -> None:
     with TestClient(app(path), base_url="http://localhost") as client:
         text = client.get("/runs/x?select=ask&list=events").text
 
-    assert "cancelled: wrong desk · by ann" in text
+    assert "cancelled: wrong desk, by ann" in text
     assert [states_of(run)[kind] for kind in (ev.RunnableCancelled, ev.RunnableFailed)] == ["cancelled", "cancelled"]
 
 
@@ -251,8 +253,8 @@ def test_a_step_that_failed_outside_is_shown_as_failed_and_one_that_was_complete
                 runner.complete(token, 7, by="bob")
         failed, done = runner.wait("failed"), runner.wait("done")
     with TestClient(app(path), base_url="http://localhost") as client:
-        assert "attempt 1 failed outside" in client.get("/runs/failed?list=events").text
-        assert "completed from outside = 7 · by bob" in client.get("/runs/done?list=events").text
+        assert "ExternalFailure: closed, attempt 1, by ann" in client.get("/runs/failed?list=events").text
+        assert "completed from outside = 7, by bob" in client.get("/runs/done?list=events").text
 
     assert (states_of(failed)[ev.FailureReceived], states_of(done)[ev.CompletionReceived]) == ("failed", "done")
 
@@ -422,3 +424,118 @@ def test_it_can_be_mounted_into_another_application(file: Path) -> None:
 def test_a_blocking_runner_is_refused_with_what_to_use() -> None:
     with pytest.raises(InvalidOption, match="AsyncRunner"):
         app(Runner())  # type: ignore[arg-type]
+
+
+# -- fork, comparison and policy -----------------------------------------------------------------
+
+
+def test_a_fork_says_what_would_run_and_the_command_where_no_code_is(client: TestClient) -> None:
+    page = client.get("/runs/good/fork", params={"at": "total", "value": "7"}).text
+    found = client.get("/runs/good/fork", params={"at": "lines", "value": '["x"]', "format": "json"}).json()
+
+    assert "weft fork good --at total --value 7 --import MODULE" in page
+    assert found["preview"]["runs"].keys() == {"map_1", "size", "total"}
+
+
+def test_a_fork_with_a_value_that_is_not_json_or_of_nothing_is_refused(client: TestClient) -> None:
+    for query in ({"at": "total", "value": "{"}, {"at": "nobody"}, {"at": "99999"}):
+        answer = client.get("/runs/good/fork", params={**query, "format": "json"})
+
+        assert (answer.status_code, bool(answer.json()["error"])) == (409, True)
+
+
+def test_pages_without_code_make_no_fork(client: TestClient) -> None:
+    token = form_token(client, "/runs/asks")
+
+    assert client.post("/runs/good/fork", data={"weft_form": token, "at": "total"}).status_code == 409
+
+
+def test_two_runs_are_shown_with_what_differs(client: TestClient) -> None:
+    found = client.get("/runs/good/compare", params={"with": "bad", "format": "json"}).json()
+
+    assert "total" in {each["component"] for each in found["differences"]}
+    assert "What differs" in client.get("/runs/good/compare?with=bad").text
+
+
+def test_values_of_a_comparison_are_hidden_from_those_who_may_not_see_them(guarded: TestClient) -> None:
+    path = "/runs/good/compare?with=bad&format=json"
+    seen = guarded.get(path, headers=bearer("operate")).json()["differences"]
+    hidden = guarded.get(path, headers=bearer("read")).json()["differences"]
+
+    assert all("one" in each for each in seen)
+    assert not any("one" in each for each in hidden)
+
+
+def test_a_policy_is_changed_by_a_person_after_a_preview(client: TestClient, file: Path) -> None:
+    shown = client.get("/runs/asks/policy?component=after&max_retries=3&format=json").json()
+    token = form_token(client, "/runs/asks")
+    client.post("/runs/asks/policy", data={"weft_form": token, "component": "after", "max_retries": "3"})
+
+    assert (shown["component"], shown["touches"], shown["error"]) == ("after", [], None)
+    with Runner(file) as runner:
+        runner.register(ask)
+        runner.resume("asks")
+        run = runner.wait_until("asks", lambda run: run.explain_policy("after").policy.max_retries == 3)
+        assert [event.by for event in run.log() if isinstance(event, ev.PolicyChanged)] == ["local"]
+
+
+def test_a_policy_that_makes_no_sense_is_refused_before_it_is_sent(client: TestClient) -> None:
+    for query in ("max_retries=many", "timeout=-1", "on_failure=explode"):
+        answer = client.get(f"/runs/asks/policy?component=after&{query}&format=json")
+
+        assert answer.status_code == 409
+
+
+# -- forms from types ----------------------------------------------------------------------------
+
+SHOP = """
+from dataclasses import dataclass
+from typing import Literal
+from weft import Runner, Workflow, step, wait_for
+
+@dataclass
+class Approval:
+    ok: bool
+    level: Literal["low", "high"] = "low"
+    note: str = ""
+
+@step
+def prepare(x: int) -> int:
+    return x
+
+flow = Workflow("shop", prepare >> wait_for("approved", schema=Approval))
+if __name__ == "__main__":
+    import sys
+    with Runner(sys.argv[1]) as runner:
+        runner.start(flow, 1, id="order")
+        runner.wait_until("order", lambda run: run.waiting_for == ["approved"])
+"""
+
+
+def test_an_answer_has_a_form_from_its_type_though_the_class_is_not_here(tmp_path: Path) -> None:
+    (tmp_path / "typed_shop.py").write_text(SHOP)
+    subprocess.run([sys.executable, tmp_path / "typed_shop.py", tmp_path / "runs.db"], check=True)
+    with TestClient(app(tmp_path / "runs.db"), base_url="http://localhost") as client:
+        page = client.get("/runs/order?select=wait_for(approved)").text
+        token = form_token(client, "/runs/order?select=wait_for(approved)")
+        answer = {"name": "approved", "field:flag:ok": "true", "field:choice:level": '"high"', "field:text:note": "7"}
+        posted = client.post("/runs/order/signal", data={"weft_form": token, **answer}, follow_redirects=False)
+    sys.path.insert(0, str(tmp_path))
+    try:
+        shop = __import__("typed_shop")
+        with Runner(tmp_path / "runs.db") as runner:
+            runner.register(shop.flow)
+            result = runner.resume("order").result()
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("typed_shop", None)
+
+    assert "expects Approval" in page
+    assert re.findall(r'name="(field:[^"]+)"', page) == [
+        "field:flag:ok",
+        "field:flag:ok",
+        "field:choice:level",
+        "field:text:note",
+    ]
+    assert posted.status_code == 303
+    assert result == shop.Approval(True, "high", "7")

@@ -1,5 +1,5 @@
 """
-The actions that a page offers: answer a signal, send an input, retry, cancel, finish.
+The actions that a page offers: answer a signal, send an input, retry, cancel, finish, change a policy, fork.
 
 Each is a form that is posted, changes one run, and leads back to it.  The name of the identity goes into the log.
 """
@@ -7,18 +7,23 @@ Each is a form that is posted, changes one run, and leads back to it.  The name 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from weft.errors import WeftError
+from weft.runner.handle import RunHandle
 from weft.runner.runner import AsyncRunner
+from weft.views.form import filled, is_filled
+from weft.web.fork_page import edit_of
 from weft.web.guard import form_of
-from weft.web.rendering import link, page
+from weft.web.policy_page import policy_rule
+from weft.web.rendering import in_path, link, page
 
-Act = Callable[[AsyncRunner, str, dict[str, str], str], Awaitable[object]]
+Act = Callable[[AsyncRunner, str, dict[str, str], str], Awaitable[str | None]]
+"""Does it, and returns the page that it leads to; that of the run if it returns None."""
 
 
 async def _signal(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -> None:
@@ -41,7 +46,20 @@ async def _finish(runner: AsyncRunner, id: str, _: dict[str, str], by: str) -> N
     await runner.finish(id, by=by)
 
 
+async def _policy(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -> None:
+    await runner.set_policies(id, [policy_rule(form.get("component", ""), form)], mode="merge", by=by)
+
+
+async def _fork(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -> str:
+    at, new_id, value = form.get("at", ""), form.get("id") or None, edit_of(form.get("value"))
+    place: Any = int(at) if at.isdecimal() else at
+    made = cast("RunHandle[Any]", await runner.fork(id, new_id, at=place, value=value, by=by))
+    return f"/runs/{in_path(id)}/compare?with={in_path(made.id)}"
+
+
 ACTIONS: dict[str, Act] = {
+    "policy": _policy,
+    "fork": _fork,
     "signal": _signal,
     "send": _send,
     "retry": _retry,
@@ -54,22 +72,13 @@ def value_of(form: dict[str, str]) -> Any:
     """
     Return the value that a form carries: JSON, or fields that were made from a type.
 
-    >>> value_of({"value": '{"ok": true}'}), value_of({"value": ""}), value_of({"field.ok": "true", "field.n": "2"})
-    ({'ok': True}, None, {'ok': True, 'n': 2})
+    >>> value_of({"value": '{"ok": true}'}), value_of({"value": ""}), value_of({"field:flag:ok": "true"})
+    ({'ok': True}, None, {'ok': True})
     """
-    fields = {name.removeprefix("field."): text for name, text in form.items() if name.startswith("field.")}
-    if fields:
-        return {name: _parsed(text) for name, text in fields.items() if text != ""}
+    if is_filled(form):
+        return filled(form)
     text = form.get("value", "").strip()
     return msgspec.json.decode(text) if text else None
-
-
-def _parsed(text: str) -> Any:
-    """Return what was typed into a field: JSON if it is that, else the text."""
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
 
 
 async def act(request: Request) -> Response:
@@ -83,15 +92,18 @@ async def act(request: Request) -> Response:
     if what == "retry" and not request.app.state.source.can_retry(await runner.find(id)):
         why = f"run {id!r} has finished, and is retried where its code is: weft retry {id} --import MODULE"
         return _refused(request, id, why, wants_json=wants_json)
+    if what == "fork" and not request.app.state.source.drives:
+        why = f"a fork is driven where its code is: weft fork {id} --import MODULE"
+        return _refused(request, id, why, wants_json=wants_json)
     try:
-        await action(runner, id, await form_of(request), request.state.identity.name)
+        leads_to = await action(runner, id, await form_of(request), request.state.identity.name)
     except msgspec.DecodeError as error:
         return _refused(request, id, f"the value is not JSON: {error}", wants_json=wants_json)
     except WeftError as error:
         return _refused(request, id, str(error), wants_json=wants_json)
     if wants_json:
         return Response(b'{"done": true}', media_type="application/json")
-    return RedirectResponse(link(request, f"/runs/{id}"), 303)
+    return RedirectResponse(link(request, leads_to or f"/runs/{in_path(id)}"), 303)
 
 
 def _refused(request: Request, id: str, why: str, *, wants_json: bool) -> Response:

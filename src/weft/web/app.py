@@ -22,14 +22,17 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from weft.errors import InvalidOption, RunNotFound, StoreError
+from weft.errors import HistoryTruncated, InvalidOption, RunNotFound, StoreError
 from weft.ports.store import Store
 from weft.runner.runner import AsyncRunner
 from weft.views.text import plain
 from weft.web.actions import act
 from weft.web.auth import COOKIE, RANK, Auth, Role, Tokens
+from weft.web.compare_page import compare_page
+from weft.web.fork_page import fork_page
 from weft.web.guard import Guard, SafeHeaders, form_of, remember
 from weft.web.live import live_run, live_runs
+from weft.web.policy_page import policy_page
 from weft.web.problems_page import problems_page
 from weft.web.rendering import link, page
 from weft.web.run_page import run_page
@@ -56,6 +59,9 @@ PAGES: Final = (
     Page("/runs", runs_page),
     Page("/runs/live", live_runs),
     Page("/runs/{id:path}/live", live_run),
+    Page("/runs/{id:path}/fork", fork_page, "operate"),
+    Page("/runs/{id:path}/policy", policy_page, "operate"),
+    Page("/runs/{id:path}/compare", compare_page),
     Page("/runs/{id:path}/{action}", act, "operate", "POST"),
     Page("/runs/{id:path}", run_page),
     Page("/problems", problems_page),
@@ -103,7 +109,7 @@ def app(
         routes=routes,
         middleware=[Middleware(SafeHeaders)],
         lifespan=lifespan,
-        exception_handlers={RunNotFound: _not_found, StoreError: _unavailable, 404: _no_page},
+        exception_handlers={RunNotFound: _not_found, HistoryTruncated: _gone, StoreError: _unavailable, 404: _no_page},
     )
     found.state.source, found.state.values = source, values
     found.state.store = plain(name or (str(store) if isinstance(store, str | Path) else type(store).__name__))
@@ -138,6 +144,10 @@ def _logout(guard: Guard) -> Callable[[Request], Awaitable[Response]]:
 
 async def _not_found(request: Request, error: Exception) -> Response:
     return page(request, "missing.html", status=404, what=str(error), data={"error": str(error)})
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return page(request, "missing.html", status=410, what=str(error), data={"error": str(error)})
 
 
 async def _no_page(_: Request, __: Exception) -> Response:

@@ -1,73 +1,87 @@
 """
 Tells a page that something has changed, by server-sent events.
 
-An event says only that it is time to read again.  The record of a run is looked at, not its log: one indexed read for
-each open page, twice a second.
+A page says which state it shows, and the stream says which one there is: at the beginning, so that nothing is missed
+between the two, and whenever it changes.  A page that shows another one reads itself again.
+
+The record of a run is looked at, not its log: one indexed read for each open page, twice a second.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from weft.errors import RunNotFound
-from weft.ports.store import FINISHED
+from weft.ports.store import FINISHED, RunRecord
+from weft.runner.runner import AsyncRunner
 
 PAUSE: Final = 0.5
 """Seconds between two looks."""
+NEWEST: Final = 20
+"""How many runs the state of a list is made of."""
 QUIET: Final = 30
 """After this many looks without a change a comment is sent, so that a closed page is noticed."""
 
 
+def state_of_run(record: RunRecord) -> str:
+    """Return the state of a run that a page shows."""
+    return f"{record.head}.{record.status}"
+
+
+async def state_of_runs(runner: AsyncRunner) -> str:
+    """Return the state of the newest runs, in a few characters."""
+    records = await runner.runs(limit=NEWEST)
+    return f"{zlib.crc32(repr([(record.id, record.head, record.status) for record in records]).encode()):08x}"
+
+
 async def live_run(request: Request) -> Response:
-    """Tell when the run in the address has changed, until it has finished."""
-    source, id = request.app.state.source, request.path_params["id"]
-    runner = await source.runner()
+    """Tell the state of the run in the address whenever it changes, until it has finished."""
+    id = request.path_params["id"]
+    runner = await request.app.state.source.runner()
 
-    async def changes() -> AsyncIterator[str]:
-        seen: tuple[object, ...] | None = None
-        quiet = 0
-        while not await request.is_disconnected():
-            try:
-                record = await runner.find(id)
-            except RunNotFound:
-                yield "event: gone\ndata: 1\n\n"
-                return
-            present = (record.head, record.status)
-            if seen is not None and present != seen:
-                yield f"event: changed\ndata: {record.head}\n\n"
-            if record.status in FINISHED:
-                yield "event: finished\ndata: 1\n\n"
-                return
-            quiet = 0 if present != seen else quiet + 1
-            seen = present
-            if quiet and quiet % QUIET == 0:
-                yield ": still here\n\n"
-            await asyncio.sleep(PAUSE)
+    async def look() -> tuple[str, bool]:
+        try:
+            record = await runner.find(id)
+        except RunNotFound:
+            return "gone", True
+        return state_of_run(record), record.status in FINISHED
 
-    return StreamingResponse(changes(), media_type="text/event-stream")
+    return _stream(request, look, PAUSE)
 
 
 async def live_runs(request: Request) -> Response:
-    """Tell when the newest runs have changed."""
+    """Tell the state of the newest runs whenever it changes."""
     runner = await request.app.state.source.runner()
 
-    async def changes() -> AsyncIterator[str]:
-        seen: object = None
+    async def look() -> tuple[str, bool]:
+        return await state_of_runs(runner), False
+
+    return _stream(request, look, 2 * PAUSE)
+
+
+def _stream(request: Request, look: Callable[[], Awaitable[tuple[str, bool]]], pause: float) -> Response:
+    """Return a stream of the states that *look* sees, which also says whether it was the last one."""
+
+    async def states() -> AsyncIterator[str]:
+        seen: str | None = None
         quiet = 0
         while not await request.is_disconnected():
-            records = await runner.runs(limit=20)
-            present = [(record.id, record.head, record.status) for record in records]
-            if seen is not None and present != seen:
-                yield "event: changed\ndata: 1\n\n"
-            quiet = 0 if present != seen else quiet + 1
-            seen = present
+            state, is_last = await look()
+            if state != seen:
+                yield f"event: state\ndata: {state}\n\n"
+            if is_last:
+                yield "event: finished\ndata: 1\n\n"
+                return
+            quiet = 0 if state != seen else quiet + 1
+            seen = state
             if quiet and quiet % QUIET == 0:
                 yield ": still here\n\n"
-            await asyncio.sleep(2 * PAUSE)
+            await asyncio.sleep(pause)
 
-    return StreamingResponse(changes(), media_type="text/event-stream")
+    return StreamingResponse(states(), media_type="text/event-stream")

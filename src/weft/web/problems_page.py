@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from weft.log.outcome import decode_outcome
 from weft.ports.store import RunRecord
+from weft.web.live import state_of_runs
 from weft.web.rendering import page
 
 MOST: Final = 500
@@ -33,12 +34,14 @@ class Problem(msgspec.Struct):
 async def problems_page(request: Request) -> Response:
     """Show the problems, those of most runs first."""
     runner = await request.app.state.source.runner()
+    seen = await state_of_runs(runner)
     records = [
         *await runner.runs(status=["failed", "parked"], limit=MOST),
         *await runner.runs(status=["running", "waiting", "idle"], failed=True, limit=MOST),
     ]
     problems = group(records)
-    return page(request, "problems.html", problems=problems, is_cut=len(records) >= MOST, data={"problems": problems})
+    is_cut = len(records) >= MOST
+    return page(request, "problems.html", seen=seen, problems=problems, is_cut=is_cut, data={"problems": problems})
 
 
 def group(records: list[RunRecord]) -> list[Problem]:

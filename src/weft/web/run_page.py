@@ -8,7 +8,6 @@ component, ``&list=`` what the lowest part lists.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -19,21 +18,18 @@ from starlette.responses import Response
 from weft.core import events as ev
 from weft.core.diagrams.run_status import progress_of
 from weft.core.draw.progress import Progress, duration
-from weft.core.lineage.fact import Fact
 from weft.core.run.run import Run
 from weft.ports.store import FINISHED, RunRecord
-from weft.typing import Address
 from weft.views import REASONS, Attention, Row, Waterfall, attention, page_graph, scale_of, value_tree, waterfall
-from weft.views.attention import is_cancelled
+from weft.views.event_text import Show, sentence, state_after
 from weft.views.text import shown
+from weft.web.inspector import inspected
+from weft.web.live import state_of_run
 from weft.web.rendering import data, page
 from weft.web.runs_page import as_data
 
 EVENTS: Final = 200
 """How many events a page lists."""
-ELEMENTS: Final = 60
-"""How many activations of one component a page lists."""
-CAUSES: Final = 12
 ALIKE: Final = 4
 """This many events of one component in a row are one line."""
 
@@ -58,18 +54,6 @@ class Happening(msgspec.Struct, frozen=True):
     component: str
     state: str
     text: str
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One activation of the chosen component."""
-
-    seq: int
-    index: int | None
-    state: str
-    seconds: float
-    attempts: int
-    value: str
-    error: str = ""
 
 
 async def run_page(request: Request) -> Response:
@@ -107,6 +91,7 @@ async def run_page(request: Request) -> Response:
         record=record,
         title=record_line(record),
         is_past=is_past,
+        seen=state_of_run(record),
         is_live=record.status not in FINISHED and not is_past,
         head=record.head,
         at=len(events),
@@ -190,146 +175,6 @@ def marks(run: Run) -> list[tuple[float, str]]:
     return list(found.items())[:100]
 
 
-# -- the inspector -------------------------------------------------------------------------------
-
-
-class Chosen(msgspec.Struct, frozen=True):
-    """Everything about the chosen component."""
-
-    name: str
-    kind: str
-    progress: Progress
-    value: Any
-    """The tree of its latest value; None if there is none, or it is hidden."""
-    has_value: bool
-    attempts: tuple[Step, ...]
-    traceback: str
-    causes: tuple[tuple[str, str], ...]
-    """Components and what they gave, nearest first."""
-    effects: tuple[tuple[str, str], ...]
-    policy: str
-    function: str
-    waits_for: str | None
-    schema: Any = None
-
-
-def inspected(run: Run, name: str, progress: Progress, *, may_see: bool) -> Chosen:
-    """Return what the inspector shows of the component *name*."""
-    memory = run.memory
-    component, node = memory.workflow.components.get(name), memory.plan.nodes.get(name)
-    endings = [event for event in memory.log if isinstance(event, ev.ENDINGS) and event.component == name]
-    failed = [event for event in memory.log if isinstance(event, ev.AttemptFailed) and event.component == name]
-    failure = next((event for event in reversed(endings) if isinstance(event, ev.RunnableFailed)), None)
-    last = next(reversed(endings), None) or next(reversed(failed), None)
-    facts = _facts(run, name)
-    wait = getattr(node, "wait", None)
-    shown_steps = [*_worst(endings), *failed[-ELEMENTS:]]
-    return Chosen(
-        name,
-        component.kind if component is not None else "part",
-        progress,
-        value_tree(facts[-1].value) if facts and may_see else None,
-        bool(facts),
-        tuple(_step(event, may_see=may_see) for event in sorted(shown_steps, key=lambda each: each.seq)),
-        failure.error.traceback if failure is not None else "",
-        tuple(_causes(facts[-1], may_see=may_see)) if facts else tuple(_expected(run, name, last, may_see=may_see)),
-        tuple(_effects(run, name)),
-        _policy(run, name),
-        _function(node),
-        wait.signal if wait is not None else None,
-        wait.schema if wait is not None else None,
-    )
-
-
-def _facts(run: Run, name: str) -> list[Fact]:
-    addresses = run.memory.lineage.index().get(name, [])
-    return [run.memory.lineage.fact(address) for address in addresses[-1:]]
-
-
-def _worst(endings: list[Any]) -> list[Any]:
-    """Return the activations to list: all of a few; of many those that failed, and those that took longest."""
-    if len(endings) <= ELEMENTS:
-        return endings
-    failed = [event for event in endings if isinstance(event, ev.RunnableFailed)][:ELEMENTS]
-    rest = sorted((e for e in endings if e not in failed), key=lambda each: -getattr(each, "duration_ns", 0))
-    return [*failed, *rest[: ELEMENTS - len(failed)]]
-
-
-def _step(event: Any, *, may_see: bool) -> Step:
-    address: Address = event.inputs[0] if event.inputs else 0
-    index = None if isinstance(address, int) else address[1]
-    error = getattr(event, "error", None)
-    attempts = getattr(event, "attempts", 0) or getattr(event, "attempt", 0) or 1
-    value = shown(event.value, longest=80) if may_see and hasattr(event, "value") else ""
-    text = "" if error is None else f"{error.type}: {error.message}" if error.message else error.type
-    return Step(event.seq, index, _state(event), getattr(event, "duration_ns", 0) / 1e9, attempts, value, text)
-
-
-def _state(event: Any) -> str:
-    match event:
-        case ev.RunCancelled() | ev.RunnableCancelled():
-            return "cancelled"
-        case ev.RunnableFailed() if is_cancelled(event):
-            return "cancelled"
-        case ev.RunnableFailed() | ev.AttemptFailed() | ev.SignalRefused() | ev.FailureReceived():
-            return "failed"
-        case ev.RunnableSkipped() | ev.ConditionEvaluated(holds=False):
-            return "gated"
-        case ev.TimerStarted() | ev.RunnableDelayed() | ev.CompletionAwaited():
-            return "waiting"
-        case ev.RunnableDispatched() | ev.TokenIssued():
-            return "running"
-        case _:
-            return "done"
-
-
-def _causes(fact: Fact, *, may_see: bool) -> Iterable[tuple[str, str]]:
-    """Yield the facts that *fact* came from, nearest first, each component once."""
-    seen: set[str] = set()
-    stack = list(fact.parents)
-    while stack and len(seen) < CAUSES:
-        one = stack.pop(0)
-        name = one.producer or (f"signal {one.signal}" if one.signal else "INPUT")
-        if name not in seen:
-            seen.add(name)
-            yield name, shown(one.value, longest=60) if may_see else "hidden"
-        stack.extend(one.parents[:CAUSES])
-
-
-def _expected(run: Run, name: str, last: Any, *, may_see: bool) -> Iterable[tuple[str, str]]:
-    """Yield what one that has produced nothing was called with, or else the components that feed it."""
-    if last is not None:
-        for address in last.inputs[:CAUSES]:
-            fact = run.memory.lineage.fact(address)
-            yield fact.producer or "INPUT", shown(fact.value, longest=60) if may_see else "hidden"
-        return
-    for inlet in run.memory.workflow.wiring.fed_by(name):
-        for parent in inlet.parents:
-            yield parent, ""
-
-
-def _effects(run: Run, name: str) -> Iterable[tuple[str, str]]:
-    """Yield the components that *name* feeds, and how they stand."""
-    progress = progress_of(run.memory)
-    for other in run.memory.workflow.components:
-        if any(name in inlet.parents for inlet in run.memory.workflow.wiring.fed_by(other)):
-            yield other, progress[other].summary or "not reached"
-
-
-def _policy(run: Run, name: str) -> str:
-    try:
-        return str(run.workflow.explain_policy(name))
-    except Exception as error:  # noqa: BLE001 - a policy of code that is not here cannot be explained, which is said
-        return f"cannot be explained here: {error}"
-
-
-def _function(node: Any) -> str:
-    function = getattr(getattr(node, "component", None), "function", None)
-    code = getattr(function, "function", function)
-    module, name = getattr(code, "__module__", None), getattr(code, "__qualname__", None)
-    return f"{module}.{name}" if module and name else ""
-
-
 # -- events --------------------------------------------------------------------------------------
 
 
@@ -361,65 +206,10 @@ def _told(group: list[Any], start: float, *, may_see: bool) -> Happening:
     first, last = group[0], group[-1]
     timing, at = getattr(first, "timing", None), getattr(first, "at", None)
     when = timing.at if timing is not None else at
-    text = _words(first, may_see=may_see) if len(group) == 1 else f"{len(group):,} times"
+    show: Show = shown if may_see else (lambda _: "hidden")
+    text = sentence(first, show) if len(group) == 1 else f"{len(group):,} times"
     after = max(0.0, when - start) if when else -1.0
-    return Happening(first.seq, last.seq, after, getattr(first, "component", ""), _state(first), text)
-
-
-def _words(event: Any, *, may_see: bool) -> str:
-    def value(held: Any) -> str:
-        return shown(held) if may_see else "hidden"
-
-    by = f" · by {event.by}" if getattr(event, "by", None) else ""
-    match event:
-        case ev.WorkflowDefined():
-            return f"started {event.workflow.name}{by}"
-        case ev.InputReceived():
-            return f"input {event.ordinal} = {value(event.value)}{by}"
-        case ev.SignalReceived():
-            return f"signal {event.name} = {value(event.value)}{by}"
-        case ev.SignalRefused():
-            return f"signal {event.name} refused: {event.reason}{by}"
-        case ev.FannedOut():
-            return f"{len(event.value):,} elements"
-        case ev.ConditionEvaluated():
-            return "holds" if event.holds else "does not hold"
-        case ev.StateChanged():
-            return f"state = {value(event.state)}"
-        case ev.ReactionOccurred() | ev.SignalTaken() | ev.TimerFired():
-            return f"= {value(event.value)}"
-        case ev.CompletionReceived():
-            return f"completed from outside = {value(event.value)}{by}"
-        case ev.FailureReceived():
-            return f"attempt {event.attempt} failed outside: {event.error.type}: {event.error.message}{by}"
-        case ev.CompletionAwaited():
-            return "waits for a completion from outside" + (
-                "" if event.due is None else f", for {duration(event.due - event.at)} at most"
-            )
-        case ev.TokenIssued():
-            return "has a token with which it can be completed"
-        case ev.RunnableCancelled():
-            return f"cancelled: {event.reason}{by}" if event.reason else f"cancelled{by}"
-        case ev.AttemptFailed():
-            return f"attempt {event.attempt} failed: {event.error.type}: {event.error.message}"
-        case ev.RunnableFailed():
-            return f"failed: {event.error.type}: {event.error.message}"
-        case ev.RunnableSkipped():
-            return f"skipped: {event.reason}{by}"
-        case ev.RunnableDispatched():
-            return f"attempt {event.attempt} started"
-        case ev.TimerStarted():
-            return "began to wait"
-        case ev.RunCancelled():
-            return f"cancelled: {event.reason}{by}"
-        case ev.RunFinished():
-            return f"told to finish{by}"
-        case _:
-            return f"{_spaced(type(event).__name__)}{by}"
-
-
-def _spaced(name: str) -> str:
-    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
+    return Happening(first.seq, last.seq, after, getattr(first, "component", ""), state_after(first), text)
 
 
 def record_line(record: RunRecord) -> str:

@@ -15,7 +15,8 @@ from weft.log.outcome import decode_outcome
 from weft.ports.store import RunRecord, RunStatus
 from weft.runner.runner import AsyncRunner
 from weft.views import Attention, Cell, attention, histogram_bars, strip
-from weft.web.rendering import link, page
+from weft.web.live import state_of_runs
+from weft.web.rendering import in_path, link, page
 from weft.web.source import Source
 
 PAGE: Final = 50
@@ -77,7 +78,8 @@ async def runs_page(request: Request) -> Response:
         except RunNotFound:
             pass
         else:
-            return RedirectResponse(link(request, f"/runs/{found}"), 303)
+            return RedirectResponse(link(request, f"/runs/{in_path(found)}"), 303)
+    seen = await state_of_runs(runner)
     workflow = query.get("workflow") or None
     now = time.time()
     span = SPANS.get(query.get("span", ""), DAY)
@@ -103,6 +105,7 @@ async def runs_page(request: Request) -> Response:
     return page(
         request,
         "runs.html",
+        seen=seen,
         lines=lines,
         counts=counts,
         total=sum(counts.values()),

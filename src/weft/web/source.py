@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.core.run.run import Run
-from weft.errors import InvalidOption
+from weft.errors import HistoryTruncated, InvalidOption
 from weft.ports.store import FINISHED, RunRecord, Store
 from weft.runner.blocking import Runner
 from weft.runner.runner import AsyncRunner
@@ -40,6 +40,11 @@ class Source:
             await asyncio.shield(self._opening)
         return self._runner
 
+    @property
+    def drives(self) -> bool:
+        """Whether the runner drives runs: that of the pages does not, one that the application has passed does."""
+        return not self._is_own
+
     def can_retry(self, record: RunRecord) -> bool:
         """
         Return whether a retry of this run can be asked for here.
@@ -47,7 +52,7 @@ class Source:
         A run that has not finished finds the request in its inbox.  One that has failed is driven by the runner that
         retries it, and the runner of the pages drives nothing; a runner that the application has passed does.
         """
-        return record.status not in FINISHED or (record.status == "failed" and not self._is_own)
+        return record.status not in FINISHED or (record.status == "failed" and self.drives)
 
     async def close(self) -> None:
         """Close the runner, unless it belongs to the application."""
@@ -60,6 +65,7 @@ class Source:
 
         Raises:
             RunNotFound: nothing is stored under this id.
+            HistoryTruncated: its log was truncated, and it cannot be shown as it was at an earlier event.
         """
         runner = await self.runner()
         record = await runner.find(id)
@@ -69,6 +75,8 @@ class Source:
         if kept is None:
             run = await runner.get(id)
             if head < len(run.memory.log):
+                if record.first > 1:
+                    raise HistoryTruncated(id, record.first)
                 run = Run.from_log(run.log()[:head])
             kept = self._kept[key] = run
             while sum(head for _, _, head, _ in self._kept) > MOST_EVENTS and len(self._kept) > 1:

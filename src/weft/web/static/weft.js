@@ -83,14 +83,19 @@ function follow() {
   stream?.close();
   stream = null;
   if (!live) return;
-  stream = new EventSource(live);
-  let waiting = null;
-  const again = () => {
-    if (waiting || one("details.menu[open], .answer :focus")) return; // someone is typing
-    waiting = setTimeout(() => { waiting = null; show(location.href, { push: false }); }, 150);
+  const mine = stream = new EventSource(live);
+  let newest = null, waiting = null;
+  const again = (after = 150) => {
+    if (waiting || one("#main").dataset.seen === newest) return;
+    waiting = setTimeout(() => {
+      waiting = null;
+      if (stream !== mine) return;
+      if (one("details.menu[open], .answer :focus")) again(1000); // someone is typing
+      else show(location.href, { push: false });
+    }, after);
   };
-  stream.addEventListener("changed", again);
-  for (const end of ["finished", "gone"]) stream.addEventListener(end, () => { stream?.close(); stream = null; again(); });
+  mine.addEventListener("state", event => { newest = event.data; again(); });
+  mine.addEventListener("finished", () => mine.close());
 }
 
 // -- the slider
