@@ -2,7 +2,8 @@
 Draws the pictures of the documentation: ``make pictures``.
 
 Most show a workflow or a run of one: those of the how-to pages are defined here, those of the gallery come from the
-code on that page.  ``imports.py`` draws the imports.  A test checks that the files are what this program would write.
+code on that page.  ``imports.py`` draws the imports, ``tables.py`` the states, and it writes the pages of tables.  A
+test checks that the files are what this program would write.
 """
 
 from __future__ import annotations
@@ -146,11 +147,13 @@ def how_to() -> dict[str, str]:
 def pictures() -> dict[str, str]:
     """Every picture, by its path in the documentation, as it should be."""
     imports = runpy.run_path(str(DOCS / "imports.py"))["pictures"]()
-    return {**{f"how-to/pictures/{name}": text for name, text in how_to().items()}, **dict(gallery()), **imports}
+    states = runpy.run_path(str(DOCS / "tables.py"))["pictures"]()
+    shown = {f"how-to/pictures/{name}": text for name, text in how_to().items()}
+    return {**shown, **dict(gallery()), **imports, **states}
 
 
 if __name__ == "__main__":
-    for name, text in pictures().items():
+    for name, text in {**pictures(), **runpy.run_path(str(DOCS / "tables.py"))["pages"]()}.items():
         (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(text, encoding="utf-8")
         print(f"drew {name}")

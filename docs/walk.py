@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from weft import Workflow, step
 from weft.runner import AsyncRunner
 
-READY = {"_take_in"}
-"""The method of a worker that takes what is ready into its queue."""
+READY = {"queue_ready"}
+"""The function that takes what is ready into the queue of a worker."""
 IN_THE_RUN = {"settle", "apply_outcome"}
 """The method of a run that takes an outcome in."""
 
