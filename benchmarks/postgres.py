@@ -31,10 +31,12 @@ import asyncpg
 
 from benchmarks.durable.workload import STEPS, chain
 from benchmarks.stores import first, more
-from weft import AsyncRunner
+from weft import AsyncClient, AsyncRunner, registry
+from weft.fleet import FleetWorker
 from weft.stores import PostgresStore
 
 FIVE = chain(STEPS)
+ONE = chain(1)
 TARGETS = {"inline": 25_000, "thread": 18_000}
 
 
@@ -101,6 +103,8 @@ async def measure(dsn: str, count: int, rounds: int, commits: int) -> None:
             f"{best.wal / steps:,.0f} bytes of WAL per step"
         )
     await lone(dsn, db, commits)
+    await fleet(dsn, db, runs=5_000 if count < 1_000 else 20_000, waits=20 if count < 1_000 else 200)
+    await claims(dsn, db, backlog=20_000 if count < 1_000 else 1_000_000, rounds=rounds)
     await db.close()
 
 
@@ -158,6 +162,57 @@ async def lone(dsn: str, db: Any, repeats: int) -> None:
         print(f"{name}: minimum {min(found) * 1e6:,.0f} µs, median {median(found) * 1e6:,.0f} µs")
     ratios = min(appends) / min(commits), median(appends) / median(commits)
     print(f"  times the bare commit: {ratios[0]:.2f} by the minima, {ratios[1]:.2f} by the medians")
+
+
+async def fleet(dsn: str, db: Any, runs: int, waits: int) -> None:
+    """Start many runs, and then wait for one after the other with an idle worker."""
+    schema = f"bench_{uuid.uuid4().hex}"
+    registry.add(FIVE, ONE)
+    async with AsyncClient(dsn, schema=schema) as client:
+        start = perf_counter()
+        await client.start_many(FIVE, range(runs), queue="nobody")
+        print(f"start_many: {runs / (perf_counter() - start):,.0f} runs/s (target 20,000)")
+        worker = FleetWorker(dsn, [ONE], schema=schema)
+        working = asyncio.create_task(worker.run())
+        await (await client.start(ONE, 0)).result()
+        found: list[float] = []
+        for i in range(waits):
+            start = perf_counter()
+            assert await (await client.start(ONE, i)).result() == i + 1
+            found.append(perf_counter() - start)
+        worker.stop()
+        await working
+    print(f"start to result of one step, an idle worker here: median {median(found) * 1e3:.2f} ms (target 5)")
+    await db.execute(f"drop schema {schema} cascade")
+
+
+async def claims(dsn: str, db: Any, backlog: int, rounds: int) -> None:
+    """Claim 1,000 runs from many."""
+    schema = f"bench_{uuid.uuid4().hex}"
+    async with PostgresStore(dsn, schema=schema) as store:
+        await db.execute(
+            f"""
+            insert into {schema}.weft_runs (head, epoch, created_at, updated_at, failures, dead_letters, id, workflow,
+                                            version, status, reason, chain, outcome)
+            select 0, 1, i, i, 0, 0, 'run ' || i, 'w', 'v', 'running', '', '', '' from generate_series(1, {backlog}) i
+            """,  # noqa: S608
+            timeout=600,
+        )
+        await db.execute(
+            f"insert into {schema}.weft_queue (run, scheduled_at, wake) select key, key, 0 from {schema}.weft_runs",  # noqa: S608
+            timeout=600,
+        )
+        await db.execute(f"analyze {schema}.weft_runs, {schema}.weft_queue", timeout=600)
+        found: list[float] = []
+        for _ in range(rounds + 1):
+            start = perf_counter()
+            assert len(await store.claim(1_000, queues=["default"], workflows=[("w", "v")])) == 1_000
+            found.append(perf_counter() - start)
+    print(
+        f"claim of 1,000 from {backlog:,}: minimum {min(found[1:]) * 1e3:.1f} ms, "
+        f"median {median(found[1:]) * 1e3:.1f} ms (target 40)"
+    )
+    await db.execute(f"drop schema {schema} cascade")
 
 
 if __name__ == "__main__":

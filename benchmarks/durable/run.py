@@ -14,7 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.durable import chains, encoding, killing, latency, live, memory, neighbours, resuming, throughput
+from benchmarks.durable import (
+    chains,
+    encoding,
+    killing,
+    latency,
+    live,
+    long_history,
+    memory,
+    neighbours,
+    resuming,
+    throughput,
+)
 from benchmarks.durable.line import Line, table
 
 KILLING = "killing"
@@ -28,6 +39,7 @@ def run(folder: Path, only: str, *, quick: bool, full: bool) -> dict[str, Any] |
         "chains": partial(chains.measure, quick=quick),
         "encoding": partial(encoding.measure, quick=quick),
         "memory": partial(memory.measure, quick=quick, full=full),
+        "long_history": partial(long_history.measure, quick=quick, full=full),
         "neighbours": partial(neighbours.measure, quick=quick),
         "resuming": partial(resuming.measure, quick=quick),
         "live": partial(live.measure, quick=quick),
