@@ -13,7 +13,7 @@ DEV := .venv/dev.stamp
 BENCH := .venv-bench/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fleet test test-browser versions stress faults simulate check format pictures bench clean
+.PHONY: help setup demo demo-fleet test test-browser test-cluster versions stress faults simulate check format pictures docs bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,7 +23,8 @@ setup: $(DEV)  ## Create .venv with the project and the development tools
 
 demo: $(CORE)  ## Run the demonstration; needs no development tools
 	@$(BIN)/python examples/demo.py
-	@$(BIN)/python -m weft demo
+	@rm -rf build/demo
+	@$(BIN)/python -m weft demo --folder build/demo
 
 demo-fleet: $(DEV)  ## Start a PostgreSQL and three workers, kill one of them, and show the work move on
 	@$(BIN)/python examples/fleet.py
@@ -35,6 +36,10 @@ test-browser: $(DEV)  ## Run the tests of the dashboard in Chromium; says what i
 	@$(BIN)/python $(PIP) install --group browser
 	@$(BIN)/pytest -q -ra -n auto --maxprocesses 4 tests/browser $(ARGS)
 
+test-cluster: $(DEV)  ## Run the tests of the executors on real Ray and Dask clusters, on this machine
+	@$(BIN)/python $(PIP) install --group cluster
+	@$(BIN)/pytest -q -ra tests/cluster $(ARGS)
+
 versions:  ## Run the tests on every version of Python that is found here; says which are not
 	$(check_python)
 	@$(PYTHON) tests/versions $(ARGS)
@@ -43,7 +48,7 @@ stress: $(DEV)  ## Run the tests several times on a busy machine; prints every t
 	@$(BIN)/python tests/stress $(ARGS)
 
 faults: $(DEV)  ## Kill, stop and cut off workers of a fleet, with many runs
-	@WEFT_FAULT_RUNS=1000 $(BIN)/pytest -q -ra tests/fleet/test_faults.py $(ARGS)
+	@WEFT_FAULT_RUNS=1000 $(BIN)/pytest -q -ra tests/fleet/test_faults.py tests/fleet/test_hardships.py $(ARGS)
 
 simulate: $(DEV)  ## Simulate runners that crash, for a minute; a failure prints its seed
 	@$(BIN)/python tests/simulation $(ARGS)
@@ -59,8 +64,12 @@ format: $(DEV)  ## Format the code and fix what the linter can fix
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
-pictures: $(CORE)  ## Draw the pictures of the documentation again
+pictures: $(CORE)  ## Draw the pictures of the documentation again, and write its tables
 	@$(BIN)/python docs/pictures.py
+
+docs: $(DEV)  ## Build the documentation as a site, in build/site; it opens from the disk
+	@$(BIN)/python $(PIP) install --group docs
+	@$(BIN)/python docs/build_site.py
 
 bench: $(BENCH)  ## Measure Weft beside its alternatives
 	@.venv-bench/bin/python benchmarks/run.py $(ARGS)

@@ -25,7 +25,7 @@ from weft import (
     wait_for,
     workflow,
 )
-from weft.core.compose.flow import Flow
+from weft.core.compose.flow import ElementFlow, Flow, GatheringFlow
 from weft.runner import AsyncHandle, AsyncHandles, Handle, Handles
 
 
@@ -149,6 +149,11 @@ def seen(so_far: int, text: str) -> int:
     return so_far + len(text)
 
 
+@step
+def add_one(x: int) -> int:
+    return x + 1
+
+
 @group_by
 def first_letter(word: str) -> str:
     return word[0]
@@ -163,8 +168,25 @@ assert_type(words >> each(length) >> until_ten, Flow[int])
 assert_type(words >> each(shout) >> joined, Flow[str])
 assert_type(words >> each(shout) >> first_letter, Flow[dict[str, list[Any]]])
 assert_type(words >> each(shout) >> collect(), Flow[list[Any]])
-assert_type(words >> each(length), Flow[list[int]])
-assert_type(words >> each(shout >> length), Flow[list[int]])
+assert_type(words >> each(length), ElementFlow[int])
+assert_type(words >> each(shout >> length), ElementFlow[int])
+assert_type(each(shout) >> length, ElementFlow[int])
+assert_type(words >> each(shout) >> fetch >> length, ElementFlow[int])
+assert_type(words >> (each(shout) >> length), ElementFlow[int])
+assert_type(words >> each(shout) >> (fetch >> length), ElementFlow[int])
+assert_type(words >> each(fetch >> words) >> each(length), ElementFlow[int])
+assert_type(words >> each(words >> each(length)), ElementFlow[int])
+assert_type(words >> each(words >> each(length) >> total), ElementFlow[int])
+assert_type(words >> each(length) >> total >> add_one, Flow[int])
+assert_type(length >> total, GatheringFlow[int])
+assert_type(words >> each(shout) >> (length >> total), Flow[int])
+assert_type(words >> each(shout) >> (length >> total >> add_one), Flow[int])
+assert_type(words >> each(words) >> (shout >> each(length) >> total), ElementFlow[int])
+assert_type([each(shout), each(fetch)] >> total, Flow[int])
+assert_type(each(shout) >> [length, fetch], Flow[Any])
+assert_type(each(shout) >> crawl, Flow[Any])  # which may close the each, or not
+flowing: Flow[list[int]] = words >> each(shout) >> length
+not_one: Flow[int] = words >> each(shout) >> length  # wrong: a list for a number
 assert_type(shout >> seen, Flow[int])
 assert_type(shout >> rule(then=lambda x: x, name="always"), Flow[Any])
 assert_type(shout >> crawl, Flow[int])
@@ -173,6 +195,8 @@ assert_type(shout >> [length, fetch], Flow[Any])
 assert_type(Workflow("w", fetch >> length).run("a").output, int)
 assert_type(Workflow("w", words >> each(length) >> total).run("a b").output, int)
 assert_type(Workflow("w", words >> each(length)).run("a b").output, list[int])
+assert_type(Workflow("w", words >> each(shout) >> length).run("a b").output, list[int])
+assert_type(Workflow("w", words >> each(shout) >> (length >> total)).run("a b").output, int)
 assert_type(Workflow("w", fetch >> length, fetch >> shout).run("a").output, Any)
 
 
