@@ -463,6 +463,18 @@ def test_a_timer_that_was_started_is_due_at_its_time_after_a_resume(way: Any) ->
         assert [event for event in runner.log("w") if isinstance(event, TimerStarted)] == [started]
 
 
+def test_a_run_that_is_resumed_for_each_input_has_its_snapshots(path: Path) -> None:
+    """It writes fewer events each time than a snapshot takes, as a run does that sleeps between its inputs."""
+    filled(path, inputs=1, every=30)
+    for number in range(10):
+        with opened(path, snapshot_every=30) as runner:
+            known = len(runner.resume("w").log())
+            runner.send("w", number)
+            assert len(runner.wait("w").log()) - known < 30
+    position, head = positions(path)
+    assert head - 30 < position
+
+
 def test_a_long_run_that_was_asleep_comes_back_from_its_snapshot(path: Path) -> None:
     with opened(path, snapshot_every=50, resident=0) as runner:
         runner.start(GATED, id="w")

@@ -129,9 +129,17 @@ class UnsavedLog:
         self._snapshots: SnapshotWriter | None = None
 
     def snapshot_every(self, events: int) -> None:
-        """Write a snapshot with the first append after so many *events*, and again and again."""
+        """
+        Write a snapshot with the append that reaches so many *events*, or a multiple of that.
+
+        The number of the last event decides, and not how many were written from here: a run that sleeps or is resumed
+        after every few events has its snapshots too.
+        """
         self._every = events
-        self._snapshot_due = self.acknowledged + events
+        self._snapshot_due = self._next_multiple(self.acknowledged)
+
+    def _next_multiple(self, events: int) -> int:
+        return (events // self._every + 1) * self._every
 
     @property
     def snapshots(self) -> SnapshotWriter:
@@ -315,7 +323,7 @@ class UnsavedLog:
         pending = len(memory.ready) + len(memory.blocked or ()) + len(memory.waiting or ())
         pending += sum(map(len, (memory.signals or {}).values()))
         # A snapshot costs as much as is open: the events that it spares must be as many.
-        self._snapshot_due = len(memory.log) + max(self._every, pending)
+        self._snapshot_due = max(self._next_multiple(len(memory.log)), len(memory.log) + pending)
         if pending > MOST_OPEN:
             return None
         try:
