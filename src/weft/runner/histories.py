@@ -46,7 +46,7 @@ class RunnerHistories(RunnerArchives):
         self._runtime.check_open()
         store = self._runtime.store
         if not isinstance(store, TruncatingStore) or not isinstance(store, SnapshotStore):
-            raise InvalidOption(f"{type(store).__name__} cannot truncate logs; SQLiteStore and MemoryStore can")
+            raise InvalidOption(f"{type(store).__name__} cannot truncate logs; the stores of Weft can")
         await self._runtime.lookup.resident(id)
         return await self._runtime.loader.visit(id, self._truncate)
 

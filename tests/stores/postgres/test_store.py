@@ -19,6 +19,7 @@ from weft.testing import (
     SnapshotStoreContract,
     StatisticsStoreContract,
     StreamStoreContract,
+    TruncatingStoreContract,
 )
 
 
@@ -26,6 +27,7 @@ class TestPostgresStore(
     LogStoreContract,
     FactStoreContract,
     SnapshotStoreContract,
+    TruncatingStoreContract,
     StreamStoreContract,
     OwnedStoreContract,
     ListableStoreContract,

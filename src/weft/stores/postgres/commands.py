@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from weft.errors import (
+    ConcurrentAppend,
     DamagedRow,
     InvalidAppend,
     OwnershipLost,
@@ -21,6 +22,7 @@ from weft.errors import (
 )
 from weft.ports.queue import QueueStatus
 from weft.ports.store import ContentHash, RunRecord, RunStatus, StoredSnapshot
+from weft.ports.truncation import check_truncation, too_old_snapshot
 from weft.stores.postgres import rows
 from weft.stores.postgres.appending import storable
 from weft.stores.postgres.process import Process, is_dead
@@ -32,6 +34,7 @@ _log = logging.getLogger("weft.stores")
 
 _TRIES = 5
 """How often runs are asked for that were free and are not: other processes take and release them meanwhile."""
+_REMOVED_AT_ONCE = 1_000  # segments of a truncated run, in one transaction
 _PURGED_AT_ONCE = 200  # runs; between two such transactions others get their turn
 
 
@@ -81,6 +84,44 @@ async def save_snapshot(db: Any, statements: Statements, run: RunId, snapshot: S
         raise InvalidAppend(
             f"the snapshot of run {run!r} is of {snapshot.position} events; {found[1]} are stored, append them first"
         )
+    if snapshot.position < found[2] - 1:
+        raise InvalidAppend(too_old_snapshot(run, snapshot.position, found[2]))
+
+
+async def truncate_before(
+    db: Any,
+    statements: Statements,
+    run: RunId,
+    first: int,
+    *,
+    link: bytes,
+    expected: int,
+    epoch: int,
+    facts: Collection[ContentHash],
+) -> None:
+    """Let the log of a run begin with event *first*; what stands before it is removed later."""
+    check_id(run)
+    async with db.transaction():
+        found = await db.fetchrow(statements["lock_truncated"], run, first)
+        if found is None:
+            raise RunNotFound(run)
+        key, current, head, begins, position, is_begin = found
+        if current != epoch:
+            raise OwnershipLost(run, epoch, current)
+        if head != expected:
+            raise ConcurrentAppend(run, expected, head)
+        if first > begins:
+            snapshot = None if position is None else StoredSnapshot(position, b"")
+            check_truncation(run, first, head, snapshot, {first} if is_begin else ())
+            await db.execute(statements["truncate"], key, first, link)
+        if facts:
+            await db.execute(statements["removed_facts"], key, list(facts))
+
+
+async def remove_truncated(db: Any, statements: Statements, run: RunId) -> bool:
+    """Remove some of what stands before the first event of a truncated run; return whether there may be more."""
+    removed: int = await db.fetchval(statements["removed_events"], run, _REMOVED_AT_ONCE)
+    return removed == _REMOVED_AT_ONCE
 
 
 async def acquire_many(

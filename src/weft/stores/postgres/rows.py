@@ -19,7 +19,7 @@ _STATUSES = frozenset(get_args(RunStatus))
 def record(row: Sequence[Any], *, owner_died: bool = False) -> RunRecord:
     """Return the record in a row of ``record.sql``."""
     (_, id_, workflow, version, status, reason, failures, dead_letters, outcome, head, chain, epoch, *rest) = row
-    created_at, updated_at, finished_at, wake_at, owner = rest
+    created_at, updated_at, finished_at, wake_at, first, owner = rest
     if status not in _STATUSES:
         raise DamagedRow(f"run {id_!r}", "weft_runs.status", repr(status), "a status")
     return RunRecord(
@@ -32,6 +32,7 @@ def record(row: Sequence[Any], *, owner_died: bool = False) -> RunRecord:
         dead_letters=dead_letters,
         outcome=outcome,
         head=head,
+        first=first,
         chain=chain,
         epoch=epoch,
         created_at=created_at,
@@ -45,12 +46,12 @@ def record(row: Sequence[Any], *, owner_died: bool = False) -> RunRecord:
 
 def loaded(row: Sequence[Any], position: int) -> LoadedRun:
     """Return the run in a row of ``load.sql``, which was asked for what came after *position*."""
-    firsts, counts, bodies, *rest = row
+    firsts, counts, bodies, link, *rest = row
     run = record(rest)
     segments = [
         Segment(first, count, body) for first, count, body in zip(firsts or (), counts or (), bodies or (), strict=True)
     ]
-    expected = position + 1
+    expected = max(position + 1, run.first)
     for each in segments:
         if each.first != expected and not (each is segments[0] and each.first < expected):
             found = f"an event {each.first} after event {expected - 1}"
@@ -58,7 +59,7 @@ def loaded(row: Sequence[Any], position: int) -> LoadedRun:
         expected = each.last + 1
     if run.head > position and expected != run.head + 1:
         raise DamagedRow(f"run {run.id!r}", "weft_runs.head", str(run.head), f"{expected - 1}, the last event")
-    return LoadedRun(run, segments)
+    return LoadedRun(run, segments, link=link)
 
 
 def message(row: Sequence[Any]) -> Message:

@@ -326,6 +326,25 @@ class PostgresStore:
         """Return the events from number *first* to *last*, in whole segments."""
         return await self._ask(reading.load_between, run, first, last)
 
+    # -- TruncatingStore -------------------------------------------------------------------------
+
+    async def truncate_before(
+        self,
+        run: RunId,
+        first: int,
+        *,
+        link: bytes,
+        expected: int,
+        epoch: int,
+        facts: Collection[ContentHash] = (),
+    ) -> None:
+        """Remove the events before number *first*, in slices: others get their turn in between."""
+        await self._ask(
+            commands.truncate_before, run, first, link=link, expected=expected, epoch=epoch, facts=list(facts)
+        )
+        while await self._ask(commands.remove_truncated, run):
+            pass
+
     # -- OwnedStore ------------------------------------------------------------------------------
 
     async def acquire(self, run: RunId) -> RunRecord:

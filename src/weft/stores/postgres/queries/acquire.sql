@@ -27,6 +27,7 @@ with asked as (
     returning r.*
 )
 select a.is_left, r.key, r.id, r.workflow, r.version, r.status, r.reason, r.failures, r.dead_letters, r.outcome,
-       r.head, r.chain, r.epoch, r.created_at, r.updated_at, r.finished_at, r.wake_at, $3::text as owner
+       r.head, r.chain, r.epoch, r.created_at, r.updated_at, r.finished_at, r.wake_at, r.first,
+       $3::text as owner
 from raised r
 join asked a on a.key = r.key

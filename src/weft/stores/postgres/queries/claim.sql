@@ -91,7 +91,8 @@ with recursive level as (
     returning r.*
 )
 select p.is_left, r.key, r.id, r.workflow, r.version, r.status, r.reason, r.failures, r.dead_letters, r.outcome,
-       r.head, r.chain, r.epoch, r.created_at, r.updated_at, r.finished_at, r.wake_at, $6::text as owner
+       r.head, r.chain, r.epoch, r.created_at, r.updated_at, r.finished_at, r.wake_at, r.first,
+       $6::text as owner
 from raised r
 join picked p on p.run = r.key
 order by p.priority desc, p.place, p.is_in_turn

@@ -6,5 +6,5 @@ with removed as (
 )
 update {schema}.weft_runs
 set workflow = $2, version = $3, status = $4, reason = $5, failures = $6, dead_letters = $7, outcome = $8, head = $9,
-    chain = $10, updated_at = $11, finished_at = $12
+    chain = $10, first = 1, link = '', updated_at = $11, finished_at = $12
 where key = $1
