@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,7 +134,14 @@ class Import(NamedTuple):
         return rest[0] if rest else ""
 
 
-def imports(path: Path, root: Path) -> Iterator[Import]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The module at *path*; several tests read all of them."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imports(path: Path, root: Path) -> list[Import]:
     """Every import that *path*, a module below *root*, makes."""
     here = ["weft", *path.relative_to(root).parent.parts]
 
@@ -160,7 +168,7 @@ def imports(path: Path, root: Path) -> Iterator[Import]:
                 for child in ast.iter_child_nodes(node):
                     yield from visit(child, when_called=when_called or deferred, for_types=for_types)
 
-    yield from visit(ast.parse(path.read_text(encoding="utf-8")), when_called=False, for_types=False)
+    return list(visit(parsed(path), when_called=False, for_types=False))
 
 
 def imports_at_run_time(path: Path, root: Path) -> Iterator[Import]:
@@ -207,7 +215,7 @@ def wrong_arrows_inside(root: Path) -> Iterator[str]:
 def is_protocol(found: Import, root: Path) -> bool:
     """Whether *found* is a class that derives from Protocol."""
     path = root.joinpath(*found.name.split(".")[1:]).with_suffix(".py")
-    classes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
+    classes = [node for node in parsed(path).body if isinstance(node, ast.ClassDef)]
     bases = [ast.unparse(base) for kind in classes if kind.name == found.member for base in kind.bases]
     return any(base.partition("[")[0] in ("Protocol", "typing.Protocol") for base in bases)
 
@@ -215,7 +223,7 @@ def is_protocol(found: Import, root: Path) -> bool:
 def effects(path: Path, root: Path) -> Iterator[str]:
     """Return what *path* could use to see or change the world outside."""
     yield from (found.name for found in imports_at_run_time(path, root) if found.name.split(".")[0] in EFFECTS)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         match node:
             case ast.Call(func=ast.Name(id=name)) if name in EFFECTFUL_BUILTINS:
                 yield f"{name}()"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,13 +72,21 @@ with Runner("runs.db") as runner:
 """
 
 
+@pytest.fixture(scope="module")
+def first_bank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with runs that have completed, failed, wait for an answer, and are open; no process drives them."""
+    folder = tmp_path_factory.mktemp("bank")
+    (folder / "bank.py").write_text(BANK, encoding="utf-8")
+    (folder / "weft.toml").write_text('store = "runs.db"\n', encoding="utf-8")
+    subprocess.run([sys.executable, "-c", START], cwd=folder, timeout=60, check=True)
+    (folder / "broken").unlink()
+    return folder
+
+
 @pytest.fixture
-def bank(shop: Any) -> Any:
-    """Runs that have completed, failed, wait for an answer, and are open; no process drives them."""
-    (shop.folder / "bank.py").write_text(BANK, encoding="utf-8")
-    (shop.folder / "weft.toml").write_text('store = "runs.db"\n', encoding="utf-8")
-    shop.python("-c", START)
-    (shop.folder / "broken").unlink()
+def bank(first_bank: Path, shop: Any) -> Any:
+    """A copy of that folder, to change."""
+    shutil.copytree(first_bank, shop.folder, dirs_exist_ok=True)
     return shop
 
 
@@ -127,12 +138,14 @@ def test_an_answer_of_a_class_needs_no_code_where_it_is_sent(bank: Any) -> None:
     ],
 )
 def test_a_refusal_is_a_line_that_says_why_and_changes_nothing(
-    bank: Any, arguments: list[str], code: int, reason: str
+    bank: Any, weft: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, reason: str
 ) -> None:
+    monkeypatch.chdir(bank.folder)
+    command = bank.command if arguments[0] == "upgrade" else weft  # a module that is imported stays imported
     with SQLiteView(bank.file) as view:
         before = {record.id: record.head for record in view.list()}
 
-    said = bank.command(*arguments)
+    said = command(*arguments)
 
     assert (said.code, said.out) == (code, "")
     assert reason in said.err

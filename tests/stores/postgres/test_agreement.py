@@ -16,7 +16,7 @@ SCHEMA = f"agreement {uuid.uuid4().hex}"
 TABLES = "weft_runs, weft_queue, weft_events, weft_facts, weft_definitions, weft_inbox, weft_snapshots"
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)  # each opens another store
 @given(script=scripts)
 def test_the_postgresql_store_agrees_with_the_reference(server_dsn: str, script: list[tuple[str, Any]]) -> None:
     async def main() -> None:

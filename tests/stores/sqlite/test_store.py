@@ -64,6 +64,8 @@ class TestSQLiteStore(
 class TestSQLiteStoreInParts(TestSQLiteStore):
     """Every value is written ahead of its append, byte by byte."""
 
+    large_fact = 2_000  # that many parts
+
     @pytest.fixture
     def store(self, tmp_path: Path) -> SQLiteStore:
         return in_parts(tmp_path / "runs.db")
