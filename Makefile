@@ -4,6 +4,9 @@
 PYTHON ?= python3
 ARGS ?=
 
+# The tests start many processes, and one that finds no bytecode compiles all of Weft: a second each.
+unexport PYTHONDONTWRITEBYTECODE
+
 PIP := -m pip --disable-pip-version-check --quiet
 BIN := .venv/bin
 
