@@ -74,7 +74,7 @@ def test_a_command_without_a_store_says_in_one_line_how_to_name_one(weft: Callab
     with pytest.raises(StoreNotNamed):
         located(None)
 
-    for command in (["ls"], ["show", "r"], ["log", "r"], ["verify", "r"], ["resume", "r"], ["doctor"], ["ui"]):
+    for command in (["ls"], ["show", "r"], ["log", "r"], ["verify", "r"], ["resume", "r"], ["workers"], ["ui"]):
         said = weft(*command)
 
         assert (said.code, said.out) == (2, "")

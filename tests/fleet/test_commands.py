@@ -7,6 +7,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import fleet_flows  # noqa: F401 - adds its workflows to the registry
 from processes import workers
 from servers import asked
 from typer.testing import CliRunner

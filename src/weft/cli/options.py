@@ -66,7 +66,15 @@ def parsed(text: str, hint: str) -> Any:
 
 
 Dsn = Annotated[
-    str, typer.Option(envvar="WEFT_DSN", help="postgresql://user:password@host:port/database", show_default=False)
+    str | None,
+    typer.Option(
+        "--store",
+        "--dsn",
+        envvar="WEFT_DSN",
+        metavar="URL",
+        help="postgresql://user:password@host:port/database  Not given: WEFT_STORE, pyproject.toml or weft.toml.",
+        show_default=False,
+    ),
 ]
-"""The database of a fleet."""
+"""The database of a fleet; :func:`weft.cli.store_option.database` finds it where it is not given."""
 Schema = Annotated[str, typer.Option(help="Where the tables are.")]

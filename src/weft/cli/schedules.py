@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from weft.cli.changing import changing
-from weft.cli.options import AsJson
+from weft.cli.options import AsJson, By, caller
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import StoreOption, located
 from weft.errors import CommandError
@@ -72,30 +72,30 @@ def next(  # noqa: A001 - the name of the command
 
 
 @schedules.command()
-def pause(name: Name, store: StoreOption = None) -> None:
+def pause(name: Name, store: StoreOption = None, by: By = None, as_json: AsJson = False) -> None:
     """Let a schedule start nothing until it is unpaused."""
     screen = Screen()
     with _runner(screen, store) as runner:
-        runner.pause(name)
-        screen.line(f"{name}: paused")
+        runner.pause(name, by=caller(by))
+        _done(screen, name, "paused", as_json=as_json)
 
 
 @schedules.command()
-def unpause(name: Name, store: StoreOption = None) -> None:
+def unpause(name: Name, store: StoreOption = None, by: By = None, as_json: AsJson = False) -> None:
     """Let a schedule start runs again, from now on."""
     screen = Screen()
     with _runner(screen, store) as runner:
-        runner.unpause(name)
-        screen.line(f"{name}: goes on")
+        runner.unpause(name, by=caller(by))
+        _done(screen, name, "goes on", as_json=as_json)
 
 
 @schedules.command()
-def remove(name: Name, store: StoreOption = None) -> None:
+def remove(name: Name, store: StoreOption = None, by: By = None, as_json: AsJson = False) -> None:
     """Remove a schedule; its runs stay."""
     screen = Screen()
     with _runner(screen, store) as runner:
-        runner.unschedule(name)
-        screen.line(f"{name}: removed")
+        runner.unschedule(name, by=caller(by))
+        _done(screen, name, "removed", as_json=as_json)
 
 
 @schedules.command()
@@ -104,16 +104,24 @@ def backfill(
     since: Annotated[str, typer.Argument(metavar="SINCE", help="After this time: 2026-11-01, or 2026-11-01T03:00Z.")],
     until: Annotated[str, typer.Argument(metavar="UNTIL", help="Up to this time.")],
     store: StoreOption = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Start the runs of a schedule for a span; those that exist are left as they are."""
     screen = Screen()
     with _runner(screen, store) as runner:
-        count = runner.backfill(name, _time(since), _time(until))
+        count = runner.backfill(name, _time(since), _time(until), by=caller(by))
         if as_json:
             screen.json({"name": name, "firings": count}, indent=2)
         else:
             screen.line(f"{name}: {count:,} times; a worker that knows the workflow starts their runs")
+
+
+def _done(screen: Screen, name: str, what: str, *, as_json: bool) -> None:
+    if as_json:
+        screen.json({"name": name, "done": what}, indent=2)
+    else:
+        screen.line(f"{name}: {what}")
 
 
 def _time(text: str) -> datetime:
@@ -139,5 +147,5 @@ def _row(each: ScheduleStatus) -> tuple[str, ...]:
 
 
 def _data(each: ScheduleStatus) -> dict[str, Any]:
-    found = msgspec.structs.asdict(each)
+    found = msgspec.to_builtins(each)
     return {**found, "next_at": each.next_at and _shown(each.next_at), "last_at": each.last_at and _shown(each.last_at)}

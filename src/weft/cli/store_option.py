@@ -81,6 +81,20 @@ def located(given: str | None) -> StoreUrl:
     return StoreUrl(text, is_given)
 
 
+def database(given: str | None) -> str:
+    """
+    Return the address of the database of a fleet.
+
+    Raises:
+        StoreNotNamed: nothing names a store.
+        CommandError: it is not a database.
+    """
+    url = located(given)
+    if not url.text.startswith(("postgresql://", "postgres://")):
+        raise CommandError(f"{url.shown} has no fleet: use --store postgresql://user@host/database")
+    return url.text
+
+
 def _configured(folder: Path) -> str:
     """Return the store that the nearest TOML file names: that of *folder*, or of a folder that it is in."""
     for where in (folder, *folder.parents):

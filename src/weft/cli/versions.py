@@ -45,9 +45,10 @@ def versions(
     """List the versions of workflows, and how many runs follow each."""
     screen = Screen()
     with looking(screen, store) as view:
+        lost = _stranded(store, workflow)
         lines = sorted(_lines(view, workflow).values(), key=lambda line: (line.workflow, -line.last))
         if as_json:
-            screen.json([_data(line) for line in lines], indent=2)
+            screen.json([_data(line, lost.get((line.workflow, line.version), 0)) for line in lines], indent=2)
         elif lines:
             now = time.time()
             rows = [
@@ -58,8 +59,28 @@ def versions(
                 for line in lines
             ]
             screen.table(("WORKFLOW", "VERSION", "OPEN", "RUNS", "FIRST RUN", "LAST RUN"), rows)
+            for (name, version), runs in lost.items():
+                screen.complain(
+                    f"{name}@{version[:12]} is stranded: {runs:,} runs are due, and no worker that is alive can drive "
+                    "them; start one with this code, or weft upgrade the runs"
+                )
         else:
             screen.note(f"no runs{f' of {workflow}' if workflow else ''} in {located(store).shown}")
+
+
+def _stranded(store: str | None, workflow: str | None) -> dict[tuple[str, str], int]:
+    """Return how many runs of each version are due that no worker of the fleet can drive; nothing of a file."""
+    url = located(store)
+    if url.file is not None or url.text == "memory:":
+        return {}
+    from weft.fleet import Client
+
+    found: Counter[tuple[str, str]] = Counter()
+    with Client(url.text) as client:
+        for each in client.stranded():
+            if workflow in (None, each.workflow):
+                found[each.workflow, each.version] += each.runs
+    return dict(found)
 
 
 def _lines(view: Source, workflow: str | None) -> dict[tuple[str, str], VersionLine]:
@@ -77,11 +98,12 @@ def _lines(view: Source, workflow: str | None) -> dict[tuple[str, str], VersionL
     return found
 
 
-def _data(line: VersionLine) -> dict[str, Any]:
+def _data(line: VersionLine, stranded: int) -> dict[str, Any]:
     return {
         "workflow": line.workflow,
         "version": line.version,
         "open": line.open,
+        "stranded": stranded,
         "runs": dict(line.statuses),
         "first_run": stamp(line.first),
         "last_run": stamp(line.last),

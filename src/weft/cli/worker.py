@@ -17,7 +17,9 @@ import typer
 
 from weft.cli.modules import context as context_at
 from weft.cli.modules import imported
+from weft.cli.options import Dsn
 from weft.cli.screen import Screen, errors_in_one_line
+from weft.cli.store_option import database
 from weft.fleet import FleetWorker, registry
 from weft.fleet.health import HealthServer
 from weft.fleet.supervisor import Supervisor, is_orphan
@@ -25,7 +27,6 @@ from weft.fleet.worker import SNAPSHOT_EVERY
 
 
 def worker(
-    dsn: Annotated[str, typer.Option(envvar="WEFT_DSN", help="postgresql://user:password@host:port/database")],
     modules: Annotated[
         list[str],
         typer.Option(
@@ -34,6 +35,7 @@ def worker(
             show_default=False,
         ),
     ],
+    dsn: Dsn = None,
     queues: Annotated[
         list[str] | None, typer.Option(help="Where to claim; can be used several times.", show_default="default")
     ] = None,
@@ -80,6 +82,7 @@ def worker(
     screen = Screen(goes_on=True)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     with errors_in_one_line(screen):
+        address = database(dsn)
         registry.add(*imported(modules))
         given = {} if context is None else context_at(context)
         if processes > 1:
@@ -87,7 +90,7 @@ def worker(
             asyncio.run(_until_signalled(supervisor, health_port))
             return
         one = FleetWorker(
-            dsn,
+            address,
             queues=queues or ["default"],
             concurrency=concurrency,
             lease=lease,

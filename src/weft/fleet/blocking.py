@@ -26,13 +26,14 @@ from weft.fleet.limits import LimitStatus
 from weft.fleet.within import execute_blocking
 from weft.ports.queue import QUEUE, QueueStatus
 from weft.ports.store import RunRecord, RunStatus
-from weft.ports.workers import WorkerRecord
+from weft.ports.workers import Waiting, WorkerRecord
 from weft.runner.execution.streams import StreamItem
 from weft.runner.handle import Handle, Handles
 from weft.runner.options import Time
 from weft.runner.schedules.blocking import BlockingScheduleCommands
 from weft.runner.schedules.decision import Overlap
 from weft.runner.schedules.rows import ScheduleStatus
+from weft.stores.postgres import PostgresStore
 from weft.typing import In, Out, PoliciesMode
 
 T = TypeVar("T")
@@ -48,7 +49,9 @@ class Client(BlockingScheduleCommands):
     It connects with the first call, and ``close`` or ``with`` disconnects it.
     """
 
-    def __init__(self, dsn: str, *, schema: str = "public", prepared: bool = True, timeout: float = 60.0) -> None:
+    def __init__(
+        self, dsn: str | PostgresStore, *, schema: str = "public", prepared: bool = True, timeout: float = 60.0
+    ) -> None:
         self._inner = AsyncClient(dsn, schema=schema, prepared=prepared, timeout=timeout)
         self._door = threading.Lock()
         """Held to begin and to end."""
@@ -440,9 +443,13 @@ class Client(BlockingScheduleCommands):
         """Return the workers that are alive, oldest first."""
         return self._do(self._inner.workers())
 
-    def drain(self, worker: str, *, resume: bool = False) -> None:
+    def drain(self, worker: str, *, resume: bool = False, by: str | None = None) -> None:
         """Let *worker* release its runs and claim none, or claim again; see :meth:`AsyncClient.drain`."""
-        self._do(self._inner.drain(worker, resume=resume))
+        self._do(self._inner.drain(worker, resume=resume, by=by))
+
+    def stranded(self) -> list[Waiting]:
+        """Return the runs that are due and that no worker can drive; see :meth:`AsyncClient.stranded`."""
+        return self._do(self._inner.stranded())
 
     def queue_depth(self, queue: str | None = None) -> int:
         """Return how many runs have something to do, now or later, in one *queue* or in all."""

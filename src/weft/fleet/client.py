@@ -31,7 +31,7 @@ from weft.fleet.within import execute
 from weft.log import check_encodable, needs_encoding
 from weft.ports.queue import QUEUE, Placement, QueueStatus
 from weft.ports.store import FINISHED, Append, RunRecord
-from weft.ports.workers import DRAIN, WorkerRecord
+from weft.ports.workers import Waiting, WorkerRecord, stranded, wish
 from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.streams import StreamItem
@@ -62,13 +62,21 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
     ``count`` are those of :class:`weft.AsyncRunner`.
 
     Args:
+        dsn: ``postgresql://user:password@host:port/database``, or a store of this event loop; one that is open stays
+            open.
         schema: where the tables are.
         prepared: False if *dsn* goes through a pooler that does not keep prepared statements.
         timeout: for how many seconds to wait for an answer of the server.
     """
 
-    def __init__(self, dsn: str, *, schema: str = "public", prepared: bool = True, timeout: float = 60.0) -> None:
-        self._store = PostgresStore(dsn, schema=schema, prepared=prepared, timeout=timeout)
+    def __init__(
+        self, dsn: str | PostgresStore, *, schema: str = "public", prepared: bool = True, timeout: float = 60.0
+    ) -> None:
+        self._store = (
+            dsn
+            if isinstance(dsn, PostgresStore)
+            else PostgresStore(dsn, schema=schema, prepared=prepared, timeout=timeout)
+        )
         self._reader = _Reader(self._store)
         self._runtime = self._reader.parts
         self._checked: set[tuple[str, str]] = set()
@@ -481,7 +489,7 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         self._runtime.check_open()
         return list(await retry_while_unavailable(self._store.workers, while_=self._runtime.is_open))
 
-    async def drain(self, worker: str, *, resume: bool = False) -> None:
+    async def drain(self, worker: str, *, resume: bool = False, by: str | None = None) -> None:
         """
         Let *worker*, the id of one, release its runs, as soon as nothing of them is in flight, and claim none.
 
@@ -489,14 +497,26 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
 
         Args:
             resume: let it claim again instead.
+            by: the caller, as that one names itself; :meth:`workers` shows it.
 
         Raises:
             WorkerNotFound: no worker of this id is alive.
         """
         self._runtime.check_open()
-        wanted = partial(self._store.want, worker, "" if resume else DRAIN)
+        wanted = partial(self._store.want, worker, "" if resume else wish(by))
         if not await retry_while_unavailable(wanted, while_=self._runtime.is_open):
             raise WorkerNotFound(worker)
+
+    async def stranded(self) -> list[Waiting]:
+        """
+        Return the runs that are due and that no worker which is alive can drive, by workflow, version and queue.
+
+        None knows their workflow in their version, or none serves their queue: start a worker with that code, or
+        :meth:`AsyncRunner.upgrade` them.
+        """
+        self._runtime.check_open()
+        waiting = await retry_while_unavailable(self._store.waiting, while_=self._runtime.is_open)
+        return stranded(waiting, await self.workers())
 
     async def queue_depth(self, queue: str | None = None) -> int:
         """Return how many runs have something to do, now or later, in one *queue* or in all."""

@@ -404,20 +404,23 @@ class LimitStatus(msgspec.Struct, frozen=True):
     """How many workers have places, or want some."""
     state: str
     """In words: ``free``, ``full``, ``closed``, ``open``, ``tried again``, or when the next turn is free."""
+    since: float | None = None
+    """For how many seconds a circuit breaker has been open."""
 
 
 def limit_status(row: LimitRow) -> LimitStatus:
     """Return a limit as users see it."""
-    waiting = max(0, row.wanted - row.places)
+    waiting, since = max(0, row.wanted - row.places), None
     if row.kind == "rate_limit":
         ahead = row.due - row.now
         state = f"turns are taken {ahead:.1f} s ahead" if ahead > 0 else "free"
     elif row.kind == "circuit_breaker":
         breaker = _decoded(row.state)
         state = "closed" if not breaker.is_open else "tried again" if breaker.probing else "open"
+        since = None if breaker.opened_at is None else max(0.0, row.now - breaker.opened_at)
     else:
         state = "full" if waiting else "free"
-    return LimitStatus(row.kind, row.name, row.rule, row.used, waiting, row.owners, state)
+    return LimitStatus(row.kind, row.name, row.rule, row.used, waiting, row.owners, state, since)
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -16,7 +16,6 @@ See docs/adr/0045-a-fleet-that-is-told-and-moves.md.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 import random
@@ -42,7 +41,7 @@ from weft.fleet import decisions, health
 from weft.fleet import registry as known_workflows
 from weft.fleet.runner import UNHURRIED, FleetRunner
 from weft.ports.queue import QUEUE
-from weft.ports.workers import DRAIN, Load
+from weft.ports.workers import Load, Served, is_drain
 from weft.stores.postgres import PostgresStore
 from weft.stores.postgres.presence import Said
 
@@ -126,8 +125,8 @@ class FleetWorker:
         """The id that clients know it by."""
         self._wants_drain = False
         """Whether it was told here to drain."""
-        self._is_asked = False
-        """Whether a client has asked for it, in the database; said again with each new lease."""
+        self._wanted = ""
+        """The wish of a client, in the database; said again with each new lease."""
         self._ceiling: int | None = None
         """How many runs may be active, after it has let some go and until it hears of the others again."""
         self._heard = 0
@@ -270,13 +269,13 @@ class FleetWorker:
     def _shall_drain(self, store: PostgresStore) -> bool:
         """Whether it shall hold no runs: it was told so here, or a client has asked for it."""
         if store.presence.renewals:
-            self._is_asked = store.presence.heard.wanted == DRAIN
-        return self._wants_drain or self._is_asked
+            self._wanted = store.presence.heard.wanted
+        return self._wants_drain or is_drain(self._wanted)
 
     def _say(self, store: PostgresStore) -> None:
         """Let the next renewal of the lease say what this worker does."""
-        active, wanted = 0 if self._runner is None else self._runner.active, DRAIN if self._is_asked else ""
-        store.presence.said = Said(self.id, self.state, wanted, self._serves, active, self._concurrency)
+        active = 0 if self._runner is None else self._runner.active
+        store.presence.said = Said(self.id, self.state, self._wanted, self._serves, active, self._concurrency)
 
     def _balance(self, store: PostgresStore, runner: FleetRunner) -> None:
         """After each renewal: let some runs go, if this worker has many more than its share."""
@@ -381,5 +380,4 @@ class FleetWorker:
 
 def _served(queues: Collection[str], workflows: Iterable[Workflow[Any, Any]]) -> str:
     """Return a text that is the same for workers that can take each other's runs."""
-    known = sorted({(each.name, each.version) for each in workflows})
-    return hashlib.sha256(repr((sorted(queues), known)).encode()).hexdigest()[:16]
+    return Served(tuple(queues), tuple((each.name, each.version) for each in workflows)).text

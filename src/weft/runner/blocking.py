@@ -37,7 +37,7 @@ from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.scheduler import Scheduler
-from weft.ports.store import FINISHED, RunRecord, RunStatus, Store
+from weft.ports.store import FINISHED, LogStore, RunRecord, RunStatus, Store
 from weft.runner import termination
 from weft.runner.checkpoints import Checkpoints
 from weft.runner.collector import Thresholds
@@ -231,6 +231,11 @@ class Runner(BlockingScheduleCommands):
         work.close()
         self._check_thread()
         raise RunnerClosed(again=self._is_over.is_set())
+
+    @property
+    def store(self) -> LogStore:
+        """The store that it reads and writes; its methods belong to the event loop of this runner."""
+        return self._inner.store
 
     @property
     def _schedule_commands(self) -> AsyncRunner:

@@ -40,7 +40,7 @@ from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.scheduler import Scheduler
-from weft.ports.store import FINISHED, RunStatus, Store
+from weft.ports.store import FINISHED, LogStore, RunStatus, Store
 from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
@@ -190,6 +190,11 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         self._delivery = Delivery(self._runtime)
         self._revisions = Revisions(self._runtime, self._delivery, self._options)
         self.register(*modules)
+
+    @property
+    def store(self) -> LogStore:
+        """The store that it reads and writes, as it was given or found."""
+        return self._runtime.store
 
     # -- opening and closing ---------------------------------------------------------------------
 

@@ -29,21 +29,21 @@ class BlockingScheduleCommands:
         """Return all schedules, in the order of their names."""
         return self._do(self._schedule_commands.schedules())
 
-    def pause(self, name: str) -> None:
+    def pause(self, name: str, *, by: str | None = None) -> None:
         """Let the schedule *name* fire nothing until :meth:`unpause`."""
-        self._do(self._schedule_commands.pause(name))
+        self._do(self._schedule_commands.pause(name, by=by))
 
-    def unpause(self, name: str) -> None:
+    def unpause(self, name: str, *, by: str | None = None) -> None:
         """Let the schedule *name* fire again, from now on."""
-        self._do(self._schedule_commands.unpause(name))
+        self._do(self._schedule_commands.unpause(name, by=by))
 
-    def unschedule(self, name: str) -> None:
+    def unschedule(self, name: str, *, by: str | None = None) -> None:
         """Remove the schedule *name*; its runs stay."""
-        self._do(self._schedule_commands.unschedule(name))
+        self._do(self._schedule_commands.unschedule(name, by=by))
 
-    def backfill(self, name: str, since: Time, until: Time) -> int:
+    def backfill(self, name: str, since: Time, until: Time, *, by: str | None = None) -> int:
         """Fire the schedule *name* for a span; see :meth:`ScheduleCommands.backfill`."""
-        return self._do(self._schedule_commands.backfill(name, since, until))
+        return self._do(self._schedule_commands.backfill(name, since, until, by=by))
 
     def next_firings(self, name: str, count: int = 10) -> list[datetime]:
         """Return the next nominal times of the schedule *name*, in UTC."""

@@ -4,6 +4,7 @@ The commands of schedules: declaring, listing, pausing, backfilling and removing
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,11 +19,12 @@ from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.options import Time, as_time, check_choice, check_text
 from weft.runner.runtime import Runtime
 from weft.runner.schedules import rows
-from weft.runner.schedules.decision import MOST_PENDING, Overlap, Schedule, ScheduleState, next_firings
+from weft.runner.schedules.decision import MOST_PENDING, Changed, Overlap, Schedule, ScheduleState, next_firings
 from weft.runner.schedules.rows import ScheduleStatus
 from weft.runner.schedules.timing import Cron, Every, Once, Timing, between, check
 
 T = TypeVar("T")
+_log = logging.getLogger("weft.runner")
 
 _TRIES: Final = 50
 """How often a change is tried while other processes change the same schedule."""
@@ -39,40 +41,53 @@ class ScheduleCommands:
         """Return all schedules, in the order of their names."""
         return [rows.status_of(row) for row in await self._call(self._schedule_store().list_schedules)]
 
-    async def pause(self, name: str) -> None:
+    async def pause(self, name: str, *, by: str | None = None) -> None:
         """
         Let the schedule *name* fire nothing until :meth:`unpause`; what would have been fired meanwhile is dropped.
 
+        Args:
+            by: the caller, as that one names itself; :meth:`schedules` shows it.
+
         Raises:
             ScheduleNotFound: there is no such schedule.
         """
-        await self._change(name, lambda _, state, __: replace(state, is_paused=True))
+        await self._change(name, lambda _, state, __: replace(state, is_paused=True), "paused", by)
 
-    async def unpause(self, name: str) -> None:
+    async def unpause(self, name: str, *, by: str | None = None) -> None:
         """
         Let the schedule *name* fire again, from now on.
 
+        Args:
+            by: the caller, as that one names itself; :meth:`schedules` shows it.
+
         Raises:
             ScheduleNotFound: there is no such schedule.
         """
-        await self._change(name, _unpaused)
+        await self._change(name, _unpaused, "unpaused", by)
 
-    async def unschedule(self, name: str) -> None:
+    async def unschedule(self, name: str, *, by: str | None = None) -> None:
         """
         Remove the schedule *name*; its runs stay.
+
+        Args:
+            by: the caller, as that one names itself, for the logger ``weft.runner``: nothing of the schedule stays.
 
         Raises:
             ScheduleNotFound: there is no such schedule.
         """
         if not await self._call(partial(self._schedule_store().delete_schedule, name)):
             raise ScheduleNotFound(name)
+        _log.info("the schedule %r was removed%s", name, f" by {by}" if by else "")
 
-    async def backfill(self, name: str, since: Time, until: Time) -> int:
+    async def backfill(self, name: str, since: Time, until: Time, *, by: str | None = None) -> int:
         """
         Fire the schedule *name* for all its nominal times after *since* up to *until*; return how many there are.
 
         They are started one after the other, or many at once if the schedule allows overlaps; also while it is paused.
         A time that was fired before has its run, and is not fired again.
+
+        Args:
+            by: the caller, as that one names itself; :meth:`schedules` shows it.
 
         Raises:
             ScheduleNotFound: there is no such schedule.
@@ -90,7 +105,7 @@ class ScheduleCommands:
                 raise InvalidOption(f"the span has more than {LONGEST_BACKFILL:,} firings: use several shorter ones")
             return replace(state, backfills=(*state.backfills, (start, end))) if count else state
 
-        await self._change(name, add)
+        await self._change(name, add, "backfilled", by)
         return count
 
     async def next_firings(self, name: str, count: int = 10) -> list[datetime]:
@@ -128,14 +143,15 @@ class ScheduleCommands:
         return rows.status_of(await self._until_written(schedule.name, declared))
 
     async def _change(
-        self, name: str, change: Callable[[Schedule, ScheduleState, float], ScheduleState]
+        self, name: str, change: Callable[[Schedule, ScheduleState, float], ScheduleState], what: str, by: str | None
     ) -> StoredSchedule:
         store = self._schedule_store()
 
         async def changed() -> StoredSchedule | None:
             now, row = await self._time_of_store(), await self._row(name)
             found = rows.kept(row)
-            new = rows.stored(found.schedule, change(found.schedule, found.state, now), now, row.revision)
+            state = replace(change(found.schedule, found.state, now), changed=Changed(what, now, by or ""))
+            new = rows.stored(found.schedule, state, now, row.revision)
             return new if await store.put_schedule(new) else None
 
         return await self._until_written(name, changed)

@@ -47,6 +47,15 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
 
 
+class Changed(msgspec.Struct, frozen=True):
+    """The last change of a schedule by a person or a program."""
+
+    what: str
+    """``"paused"``, ``"unpaused"`` or ``"backfilled"``."""
+    at: float
+    by: str = ""
+
+
 class ScheduleState(msgspec.Struct, frozen=True, kw_only=True):
     """How far a schedule has come."""
 
@@ -66,6 +75,7 @@ class ScheduleState(msgspec.Struct, frozen=True, kw_only=True):
     """How many firings were dropped because the last run had not finished."""
     problem: str = ""
     """Why it could not fire, if it could not."""
+    changed: Changed | None = None
 
 
 class Decision(msgspec.Struct, frozen=True):

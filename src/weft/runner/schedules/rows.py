@@ -15,7 +15,7 @@ from weft.core.workflow import Workflow
 from weft.errors import CorruptStore
 from weft.log.messages import decode_message, encode_message
 from weft.ports.schedules import StoredSchedule
-from weft.runner.schedules.decision import Overlap, Schedule, ScheduleState, look_at
+from weft.runner.schedules.decision import Changed, Overlap, Schedule, ScheduleState, look_at
 from weft.runner.schedules.timing import Cron, Every, Once, Timing, shown
 
 
@@ -49,6 +49,8 @@ class ScheduleStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How many spans are still to be fired."""
     problem: str
     """Why it could not fire, if it could not."""
+    changed: Changed | None = None
+    """The last pause, unpause or backfill, with the caller and the time."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -122,6 +124,7 @@ def status_of(row: StoredSchedule) -> ScheduleStatus:
         pending=len(state.pending),
         backfills=len(state.backfills),
         problem=state.problem,
+        changed=state.changed,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from weft.ports.workers import DRAIN, Load, WorkerRecord
+from weft.ports.workers import Load, Served, Waiting, WorkerRecord, is_drain, wished_by
 from weft.stores.postgres.statements import Statements
 
 WANTED: Final = "wanted"
@@ -63,14 +63,24 @@ async def workers(db: Any, statements: Statements) -> list[WorkerRecord]:
             id=worker,
             name=name,
             state=state,
-            is_drained=wanted == DRAIN,
+            is_drained=is_drain(wanted),
+            drained_by=wished_by(wanted),
             active=active,
             concurrency=concurrency,
             held=held,
             started_at=started_at,
+            lease_left=left,
+            serves=Served.read(serves),
         )
-        for worker, name, state, wanted, active, concurrency, started_at, held in await db.fetch(statements["workers"])
+        for (*(worker, name, state, wanted, active, concurrency, started_at, held, left, serves),) in await db.fetch(
+            statements["workers"]
+        )
     ]
+
+
+async def waiting(db: Any, statements: Statements) -> list[Waiting]:
+    """Return the runs that are due and have no worker, by workflow, version and queue."""
+    return [Waiting(*row) for row in await db.fetch(statements["waiting"])]
 
 
 async def want(db: Any, statements: Statements, worker: str, wanted: str) -> bool:

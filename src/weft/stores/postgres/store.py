@@ -37,7 +37,7 @@ from weft.ports.store import (
     StoredSnapshot,
 )
 from weft.ports.streams import Chunk
-from weft.ports.workers import WorkerRecord
+from weft.ports.workers import Waiting, WorkerRecord
 from weft.stores.postgres import (
     appending,
     commands,
@@ -573,6 +573,10 @@ class PostgresStore:
     async def workers(self) -> Sequence[WorkerRecord]:
         """Return the workers that are alive, oldest first."""
         return await self._ask(presence.workers)
+
+    async def waiting(self) -> Sequence[Waiting]:
+        """Return the runs that are due and have no worker, by workflow, version and queue."""
+        return await self._ask(presence.waiting)
 
     async def want(self, worker: str, wanted: str) -> bool:
         """Say what is wanted of *worker*, and tell it; return False if no such worker is alive."""
