@@ -289,3 +289,36 @@ def test_a_store_that_is_being_written_is_checked_beside_its_writer(file: Path) 
             return await checking
 
     assert asyncio.run(main()) == []
+
+
+def test_without_a_store_it_looks_at_the_installation(
+    weft: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEFT_STORE", raising=False)
+
+    said, told = weft("doctor"), json.loads(weft("doctor", "--json").out)
+
+    assert said.code == 0
+    assert "only the installation was looked at" in said.err
+    assert told["verdict"] == "fine"
+    assert {"weft", "Python", "SQLite", "msgspec"} <= told["installation"].keys()
+
+
+def test_a_part_that_cannot_be_imported_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.cli import installation
+
+    def broken(name: str) -> None:
+        raise ImportError(f"{name} is half installed")
+
+    monkeypatch.setattr(installation, "import_module", broken)
+    _, findings = installation.installation()
+
+    assert ("msgspec", True) in [(each.where, each.is_damage) for each in findings]
+
+
+def test_a_file_is_not_repaired(weft: Callable[..., Any], file: Path) -> None:
+    said = weft("doctor", "--repair", "--store", file)
+
+    assert (said.code, said.out) == (2, "")
+    assert "a file is not repaired" in said.err

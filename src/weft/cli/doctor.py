@@ -1,22 +1,29 @@
-"""``weft doctor``: checks that everything in a file is what was written."""
+"""``weft doctor``: finds what is wrong with a store, a fleet or an installation, and repairs what it can."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 from rich.status import Status
 from rich.text import Text
 
+from weft.cli.installation import installation
+from weft.cli.options import Schema
 from weft.cli.screen import Screen, errors_in_one_line
-from weft.cli.store_option import StoreOption, located
-from weft.errors import CommandError, CorruptStore, WeftError
-from weft.stores.sqlite.checkup import Checkup, Finding
+from weft.cli.store_option import StoreOption, StoreUrl, located
+from weft.errors import CommandError, CorruptStore, StoreNotNamed, WeftError
+from weft.ports.checkup import Finding
+from weft.stores.sqlite.checkup import Checkup
 from weft.views.text import count, plain
+
+if TYPE_CHECKING:
+    from weft.stores.postgres.checkup import Checkup as FleetCheckup
 
 _MOST = 1_000  # findings that are listed
 _DAMAGED, _UNREADABLE = 1, 2
@@ -24,15 +31,103 @@ _DAMAGED, _UNREADABLE = 1, 2
 
 def doctor(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Leave out whether SQLite's indexes and tables agree, which takes longest.")
+        bool, typer.Option("--quick", help="Leave out what takes longest: indexes of a file, every run of a database.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend what can be mended in a database, and look again.")
     ] = False,
     store: StoreOption = None,
+    schema: Schema = "public",
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Check that everything in a file is what was written, without changing it."""
+    """Find what is wrong with a store, a fleet, or without a store this installation; say how sure that is."""
     screen = Screen()
     with errors_in_one_line(screen, code=_UNREADABLE):
-        file = _file(store)
+        try:
+            url = located(store)
+        except StoreNotNamed:
+            _installation(screen, as_json=as_json)
+            return
+        if url.file is None:
+            _database(screen, url, schema, quick=quick, repair=repair, as_json=as_json)
+            return
+        if repair:
+            raise CommandError("a file is not repaired: weft doctor says, for each finding, what to do about it")
+    _check_file(screen, url.file, quick=quick, as_json=as_json)
+
+
+# -- an installation -----------------------------------------------------------------------------
+
+
+def _installation(screen: Screen, *, as_json: bool) -> None:
+    parts, findings = installation()
+    verdict = "damaged" if any(each.is_damage for each in findings) else "fine"
+    if as_json:
+        told = [msgspec.to_builtins(each) for each in findings]
+        screen.json({"verdict": verdict, "installation": parts, "findings": told}, indent=2)
+    else:
+        for finding in findings:
+            _print(screen, finding)
+        screen.line(", ".join(f"{name} {version}" for name, version in parts.items() if version))
+        missing = [name for name, version in parts.items() if not version]
+        if missing:
+            screen.line(f"not installed: {', '.join(missing)}")
+        screen.note("no store is named: only the installation was looked at; weft doctor --store URL looks at a store")
+    if verdict != "fine":
+        raise typer.Exit(_DAMAGED)
+
+
+# -- a database ----------------------------------------------------------------------------------
+
+
+def _database(screen: Screen, url: StoreUrl, schema: str, *, quick: bool, repair: bool, as_json: bool) -> None:
+    if url.text == "memory:":
+        raise CommandError("the store memory: is in the process that has it, and there is nothing to look at")
+    from weft.stores.postgres.checkup import Checkup as FleetCheckup
+
+    found, mended = asyncio.run(_looked(FleetCheckup(url.text, schema=schema, is_quick=quick), repair=repair))
+    checkup, findings = found
+    verdict = "damaged" if any(each.is_damage for each in findings) else "fine"
+    if as_json:
+        told = {
+            "store": url.shown,
+            "verdict": verdict,
+            "runs": checkup.runs,
+            "workers": checkup.workers,
+            "repaired": [{"repair": what, "rows": rows} for what, rows in mended],
+            "findings": [msgspec.to_builtins(each) for each in findings],
+        }
+        screen.json(told, indent=2)
+    else:
+        for what, rows in mended:
+            screen.line(f"repaired: {what}: {count(rows, 'row')}", style="green")
+        for finding in findings:
+            _print(screen, finding)
+        looked = f"{count(checkup.runs, 'run')} and {count(checkup.workers, 'worker')} looked at"
+        screen.line(f"{looked}, nothing is wrong" if verdict == "fine" else looked)
+        if any(each.repair for each in findings) and not repair:
+            screen.note("weft doctor --repair mends what says so above")
+    if verdict != "fine":
+        raise typer.Exit(_DAMAGED)
+
+
+async def _looked(
+    checkup: FleetCheckup, *, repair: bool
+) -> tuple[tuple[FleetCheckup, list[Finding]], list[tuple[str, int]]]:
+    """Look, mend what can be mended if that is asked for, and look again; return what is left and what was mended."""
+    mended: list[tuple[str, int]] = []
+    findings = [finding async for finding in checkup.findings()]
+    offered = [each for each in findings if each.repair]
+    if repair and offered:
+        mended = [(finding.repair, await checkup.repair(finding)) for finding in offered]
+        findings = [finding async for finding in checkup.findings()]
+    return (checkup, findings), mended
+
+
+# -- a file --------------------------------------------------------------------------------------
+
+
+def _check_file(screen: Screen, file: Path, *, quick: bool, as_json: bool) -> None:
     progress = _Progress(screen, is_silent=as_json)
     listed: list[Finding] = []
     kinds: Counter[bool] = Counter()
@@ -62,15 +157,6 @@ def doctor(
         screen.complain(why)
     if verdict != "fine":
         raise typer.Exit(_DAMAGED if verdict == "damaged" else _UNREADABLE)
-
-
-def _file(store: str | None) -> Path:
-    url = located(store)
-    if url.file is None:
-        raise CommandError(
-            f"weft doctor checks the file of a SQLite store; for a run in {url.shown} use weft verify ID"
-        )
-    return url.file
 
 
 class _Progress:

@@ -15,21 +15,18 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
-
-import msgspec
+from typing import Any
 
 from weft.errors import CorruptLog, DamagedRow, StoreNotFound
 from weft.log import chain, verify
 from weft.log.hash_chain import GENESIS
 from weft.log.snapshot import Snapshot
+from weft.ports.checkup import Finding
 from weft.ports.store import RunRecord
 from weft.stores.sqlite import commits, packs, reading, rows, schema
 from weft.stores.sqlite.error_mapping import problem, translated
 from weft.stores.sqlite.statements import query
 from weft.stores.sqlite.view import Contents, Facts
-
-Certainty: TypeAlias = Literal["certain", "likely"]
 
 _RUN = query("run_by_key")
 _RUN_WITHOUT_PACKS = _RUN.replace(", t.first, t.link", ", null, null").replace(
@@ -54,21 +51,6 @@ _FAILURES = (sqlite3.Error, UnicodeDecodeError)
 _RESTORE = "restore the file from a copy"
 _ONE_RUN = f"{_RESTORE}, or delete the run (store.delete); other runs are not touched by it"
 _PAGES = f'{_RESTORE}, or save what can be read: sqlite3 FILE ".recover"'
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is not as it should be."""
-
-    where: str
-    """The part of the store that it is about."""
-    what: str
-    next: str
-    """The advice: how to mend it, or why nothing has to be done."""
-    run: str | None = None
-    """The run that it is about, if its id can be read."""
-    certainty: Certainty = "certain"
-    is_damage: bool = True
-    """Whether something is lost or wrong; else it is a remark."""
 
 
 class Checkup:
