@@ -1,26 +1,33 @@
 """
 The actions that a page offers: answer a signal, send an input, retry, cancel, finish, change a policy, fork.
 
-Each is a form that is posted, changes one run, and leads back to it.  The name of the identity goes into the log.
+Each is a form that is posted, changes one run, and leads back to it; retry and cancel are also for many runs at once.
+The name of the identity goes into the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from functools import partial
+from typing import Any, Final, cast
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from weft.errors import WeftError
+from weft.fleet.client import AsyncClient
 from weft.runner.handle import RunHandle
 from weft.runner.runner import AsyncRunner
 from weft.views.form import filled, is_filled
 from weft.web.fork_page import edit_of
-from weft.web.guard import form_of
+from weft.web.guard import fields_of, form_of
 from weft.web.policy_page import policy_rule
 from weft.web.rendering import in_path, link, page
+from weft.web.source import Source
+
+MOST: Final = 200
+"""How many runs one form may name."""
 
 Act = Callable[[AsyncRunner, str, dict[str, str], str], Awaitable[str | None]]
 """Does it, and returns the page that it leads to; that of the run if it returns None."""
@@ -34,7 +41,7 @@ async def _send(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -> 
     await runner.send(id, value_of(form), by=by)
 
 
-async def _retry(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -> None:
+async def _retry(runner: AsyncRunner | AsyncClient, id: str, form: dict[str, str], by: str) -> None:
     await runner.retry(id, form.get("component") or None, by=by)
 
 
@@ -87,26 +94,69 @@ async def act(request: Request) -> Response:
     action = ACTIONS.get(what)
     if action is None:
         return PlainTextResponse(f"there is no action {what!r}: use {', '.join(ACTIONS)}\n", 404)
-    runner = await request.app.state.source.runner()
+    runner, here = await request.app.state.source.runner(), f"/runs/{in_path(id)}"
     wants_json = "application/json" in request.headers.get("accept", "")
     if what == "retry" and not request.app.state.source.can_retry(await runner.find(id)):
         why = f"run {id!r} has finished, and is retried where its code is: weft retry {id} --import MODULE"
-        return _refused(request, id, why, wants_json=wants_json)
+        return _refused(request, here, why, wants_json=wants_json)
     if what == "fork" and not request.app.state.source.drives:
         why = f"a fork is driven where its code is: weft fork {id} --import MODULE"
-        return _refused(request, id, why, wants_json=wants_json)
+        return _refused(request, here, why, wants_json=wants_json)
+    form, by = await form_of(request), request.state.identity.name
+    if what == "retry":
+        return await done(request, partial(retry, request.app.state.source, id, form, by), here)
+    return await done(request, lambda: action(runner, id, form, by), here)
+
+
+async def retry(source: Source, id: str, form: dict[str, str], by: str) -> None:
+    """Retry a run; in a fleet, where a worker drives it, also if it has failed."""
+    fleet = None if source.drives else await source.fleet()
+    await _retry(fleet or await source.runner(), id, form, by)
+
+
+async def act_on_many(request: Request) -> Response:
+    """Retry or cancel the runs that a form names; those that refuse it are told, the others have done it."""
+    source: Source = request.app.state.source
+    fields, by = await fields_of(request), request.state.identity.name
+    what, form = fields.get("action", [""])[-1], {"reason": fields.get("reason", [""])[-1]}
+    runs = list(dict.fromkeys(fields.get("run", [])))
+    if what not in ("retry", "cancel") or not runs or len(runs) > MOST:
+        why = f"choose 1 to {MOST} runs, and retry or cancel"
+        return _refused(request, "/runs", why, wants_json=False)
+    runner, refused = await source.runner(), list[str]()
+    for id in runs:
+        try:
+            if what == "cancel":
+                await _cancel(runner, id, form, by)
+            elif source.can_retry(await runner.find(id)):
+                await retry(source, id, {}, by)
+            else:
+                refused.append(f"{id}: retry it where its code is: weft retry {id} --import MODULE")
+        except WeftError as error:
+            refused.append(f"{id}: {error}")
+    back = fields.get("back", ["/runs"])[-1]
+    back = back if back.startswith("/") and not back.startswith("//") else "/runs"
+    if not refused:
+        return RedirectResponse(link(request, back), 303)
+    title = "Nothing was changed" if len(refused) == len(runs) else f"{len(runs) - len(refused)} of {len(runs)} done"
+    return page(request, "refused.html", status=409, back=back, title=title, why="\n".join(refused))
+
+
+async def done(request: Request, do: Callable[[], Awaitable[object]], leads_to: str) -> Response:
+    """Do something, and lead to the page that *do* returns the address of, or else to *leads_to*; or say why not."""
+    wants_json = "application/json" in request.headers.get("accept", "")
     try:
-        leads_to = await action(runner, id, await form_of(request), request.state.identity.name)
+        other = await do()
     except msgspec.DecodeError as error:
-        return _refused(request, id, f"the value is not JSON: {error}", wants_json=wants_json)
+        return _refused(request, leads_to, f"the value is not JSON: {error}", wants_json=wants_json)
     except WeftError as error:
-        return _refused(request, id, str(error), wants_json=wants_json)
+        return _refused(request, leads_to, str(error), wants_json=wants_json)
     if wants_json:
         return Response(b'{"done": true}', media_type="application/json")
-    return RedirectResponse(link(request, leads_to or f"/runs/{in_path(id)}"), 303)
+    return RedirectResponse(link(request, other if isinstance(other, str) else leads_to), 303)
 
 
-def _refused(request: Request, id: str, why: str, *, wants_json: bool) -> Response:
+def _refused(request: Request, back: str, why: str, *, wants_json: bool) -> Response:
     if wants_json:
         return Response(msgspec.json.encode({"error": why}), 409, media_type="application/json")
-    return page(request, "refused.html", status=409, id=id, why=why)
+    return page(request, "refused.html", status=409, back=back, why=why)

@@ -26,18 +26,30 @@ from weft.errors import HistoryTruncated, InvalidOption, RunNotFound, StoreError
 from weft.ports.store import Store
 from weft.runner.runner import AsyncRunner
 from weft.views.text import plain
-from weft.web.actions import act
+from weft.web.actions import act, act_on_many
 from weft.web.auth import COOKIE, RANK, Auth, Role, Tokens
 from weft.web.compare_page import compare_page
 from weft.web.fork_page import fork_page
 from weft.web.guard import Guard, SafeHeaders, form_of, remember
+from weft.web.limits_page import limits_page, live_limits
 from weft.web.live import live_run, live_runs
 from weft.web.policy_page import policy_page
 from weft.web.problems_page import problems_page
 from weft.web.rendering import link, page
 from weft.web.run_page import run_page
 from weft.web.runs_page import runs_page
+from weft.web.schedules_page import (
+    backfill_schedule,
+    live_schedules,
+    pause_schedule,
+    remove_schedule,
+    schedules_page,
+    unpause_schedule,
+)
 from weft.web.source import Source
+from weft.web.versions_page import live_versions, versions_page
+from weft.web.worker_actions import drain_worker, resume_worker
+from weft.web.workers_page import live_workers, workers_page
 from weft.web.workflows_page import workflow_page, workflows_page
 
 
@@ -57,6 +69,7 @@ async def _home(request: Request) -> Response:
 PAGES: Final = (
     Page("/", _home),
     Page("/runs", runs_page),
+    Page("/runs", act_on_many, "operate", "POST"),
     Page("/runs/live", live_runs),
     Page("/runs/{id:path}/live", live_run),
     Page("/runs/{id:path}/fork", fork_page, "operate"),
@@ -65,6 +78,20 @@ PAGES: Final = (
     Page("/runs/{id:path}/{action}", act, "operate", "POST"),
     Page("/runs/{id:path}", run_page),
     Page("/problems", problems_page),
+    Page("/schedules", schedules_page),
+    Page("/schedules/live", live_schedules),
+    Page("/schedules/{name:path}/pause", pause_schedule, "operate", "POST"),
+    Page("/schedules/{name:path}/unpause", unpause_schedule, "operate", "POST"),
+    Page("/schedules/{name:path}/backfill", backfill_schedule, "operate", "POST"),
+    Page("/schedules/{name:path}/remove", remove_schedule, "admin", "POST"),
+    Page("/workers", workers_page),
+    Page("/workers/live", live_workers),
+    Page("/workers/{worker}/drain", drain_worker, "admin", "POST"),
+    Page("/workers/{worker}/resume", resume_worker, "admin", "POST"),
+    Page("/limits", limits_page),
+    Page("/limits/live", live_limits),
+    Page("/versions", versions_page),
+    Page("/versions/live", live_versions),
     Page("/workflows", workflows_page),
     Page("/workflows/{name:path}", workflow_page),
 )

@@ -5,16 +5,21 @@ Stands before every page: it checks the host that was asked for, the identity an
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from weft.views.text import plain
 from weft.web.auth import COOKIE, LOCAL, Auth, Identity, Role, Sessions, Tokens
+
+_log = logging.getLogger("weft.web")
+"""Every change that is asked for here, with who asks and what became of it, at the level INFO."""
 
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -80,6 +85,9 @@ class Guard:
             if request.method == "POST" and not await self._is_own(request):
                 return PlainTextResponse("this form is not of this session: reload the page and try again\n", 403)
             response = await answer(request)
+            if request.method == "POST":
+                what = plain(request.url.path)
+                _log.info("%s (%s) posted %s: %s", plain(identity.name), identity.role, what, response.status_code)
             if is_new and number is not None:
                 remember(request, response, number)
             return response
@@ -106,10 +114,13 @@ def remember(request: Request, response: Response, number: str) -> None:
 
 async def form_of(request: Request) -> dict[str, str]:
     """Return the fields of a form; of several with one name, the last."""
-    from urllib.parse import parse_qsl
+    return {name: values[-1] for name, values in (await fields_of(request)).items()}
 
+
+async def fields_of(request: Request) -> dict[str, list[str]]:
+    """Return the fields of a form, each with all its values."""
     body = (await request.body()).decode("utf-8", "replace")
-    return dict(parse_qsl(body, keep_blank_values=True))
+    return parse_qs(body, keep_blank_values=True)
 
 
 def _bearer(request: Request) -> str | None:

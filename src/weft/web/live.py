@@ -37,7 +37,7 @@ def state_of_run(record: RunRecord) -> str:
 async def state_of_runs(runner: AsyncRunner) -> str:
     """Return the state of the newest runs, in a few characters."""
     records = await runner.runs(limit=NEWEST)
-    return f"{zlib.crc32(repr([(record.id, record.head, record.status) for record in records]).encode()):08x}"
+    return short([(record.id, record.head, record.status) for record in records])
 
 
 async def live_run(request: Request) -> Response:
@@ -63,6 +63,20 @@ async def live_runs(request: Request) -> Response:
         return await state_of_runs(runner), False
 
     return _stream(request, look, 2 * PAUSE)
+
+
+def short(shown: object) -> str:
+    """Return a few characters that differ if what a page shows differs."""
+    return f"{zlib.crc32(repr(shown).encode()):08x}"
+
+
+def live_page(request: Request, look: Callable[[], Awaitable[str]]) -> Response:
+    """Tell the state that *look* sees whenever it changes; the fleet is looked at every two seconds."""
+
+    async def looked() -> tuple[str, bool]:
+        return await look(), False
+
+    return _stream(request, looked, 4 * PAUSE)
 
 
 def _stream(request: Request, look: Callable[[], Awaitable[tuple[str, bool]]], pause: float) -> Response:

@@ -38,8 +38,8 @@ def ago(at: float | None, now: float | None = None) -> Markup:
         return Markup("")
     seconds = max(0.0, (time.time() if now is None else now) - at)
     text = "now" if seconds < 1 else f"{_rough(seconds)} ago"
-    moment = dt.datetime.fromtimestamp(at, dt.UTC)
-    iso, exact = moment.isoformat(timespec="milliseconds"), moment.strftime("%d %b %Y, %H:%M:%S UTC")
+    then = dt.datetime.fromtimestamp(at, dt.UTC)
+    iso, exact = then.isoformat(timespec="milliseconds"), moment(then)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(iso, exact, text)
 
 
@@ -48,6 +48,19 @@ def _rough(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return f"{int(seconds)} s"
+
+
+def until(at: dt.datetime, now: float | None = None) -> Markup:
+    """Return how long it is until *at*, with the time itself in the markup."""
+    seconds = at.timestamp() - (time.time() if now is None else now)
+    iso, exact = at.isoformat(timespec="seconds"), moment(at)
+    text = "now" if seconds < 1 else f"in {_rough(seconds)}"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(iso, exact, text)
+
+
+def moment(at: dt.datetime) -> str:
+    """Return a time in UTC, for people."""
+    return at.astimezone(dt.UTC).strftime("%d %b %Y, %H:%M:%S UTC")
 
 
 def relative(seconds: float) -> str:
@@ -76,11 +89,13 @@ _FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "ago": ago,
     "count": count,
     "duration": duration,
+    "moment": moment,
     "plain": plain,
     "quote": in_path,
     "relative": relative,
     "shown": shown,
     "state": state_class,
+    "until": until,
 }
 _environment.filters.update(_FILTERS)
 

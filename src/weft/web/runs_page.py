@@ -17,7 +17,7 @@ from weft.runner.runner import AsyncRunner
 from weft.views import Attention, Cell, attention, histogram_bars, strip
 from weft.web.live import state_of_runs
 from weft.web.rendering import in_path, link, page
-from weft.web.source import Source
+from weft.web.source import Budget, Source
 
 PAGE: Final = 50
 STATUSES: Final[tuple[RunStatus, ...]] = (
@@ -48,8 +48,6 @@ SPANS: Final = {
     "7d": Span("last 7 d", 604_800.0, 7_200.0, "2 h"),
     "all": ALL,
 }
-READ_WHOLE: Final = 2_000
-"""A run with more events than this is shown in the list without its components: its page reads it."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -101,7 +99,8 @@ async def runs_page(request: Request) -> Response:
         else _by_age(runner, wanted, query.get("after"), wants)
     )
     may_see = request.state.identity.may(request.app.state.values)
-    lines = [await _line(source, record, may_see=may_see) for record in records]
+    budget = Budget()
+    lines = [await _line(source, record, budget, may_see=may_see) for record in records]
     return page(
         request,
         "runs.html",
@@ -119,6 +118,7 @@ async def runs_page(request: Request) -> Response:
         missing=found,
         following=following,
         order=order,
+        may=request.state.identity.may("operate"),
         data={
             "counts": counts,
             "after": following,
@@ -175,9 +175,9 @@ async def _record(runner: AsyncRunner, id: str | None) -> RunRecord | None:
         return None
 
 
-async def _line(source: Source, record: RunRecord, *, may_see: bool) -> Line:
-    """Return what the list shows of a run; one that cannot be read is shown without its components."""
-    if record.head > READ_WHOLE:
+async def _line(source: Source, record: RunRecord, budget: Budget, *, may_see: bool) -> Line:
+    """Return what the list shows of a run; one that is too long, or cannot be read, is shown by its record."""
+    if not budget.allows(record):
         stored = decode_outcome(record.outcome) if record.status == "completed" and may_see else None
         return Line(record, _from_record(record), None if stored is None else stored.results or None)
     try:

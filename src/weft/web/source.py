@@ -13,12 +13,34 @@ from typing import Final
 
 from weft.core.run.run import Run
 from weft.errors import HistoryTruncated, InvalidOption
+from weft.fleet.client import AsyncClient
 from weft.ports.store import FINISHED, RunRecord, Store
 from weft.runner.blocking import Runner
 from weft.runner.runner import AsyncRunner
+from weft.stores import PostgresStore
 
 MOST_EVENTS: Final = 400_000
 """How many events the runs that are kept may have together."""
+
+
+AT_ONCE: Final = 20_000
+"""How many events the lines of one list may read together: a fraction of a second."""
+READ_WHOLE: Final = 2_000
+"""A run with more events than this is shown in a list without its components: its page reads it."""
+
+
+class Budget:
+    """How many events the lines of one list may still read; runs beyond that are shown by their records."""
+
+    def __init__(self, events: int = AT_ONCE) -> None:
+        self._left = events
+
+    def allows(self, record: RunRecord) -> bool:
+        """Return whether the log of a run may be read, and count it."""
+        if record.head > READ_WHOLE or record.head > self._left:
+            return False
+        self._left -= record.head
+        return True
 
 
 class Source:
@@ -30,6 +52,7 @@ class Source:
         self._is_own = not isinstance(source, AsyncRunner)
         self._runner = source if isinstance(source, AsyncRunner) else AsyncRunner(source)
         self._opening: asyncio.Task[AsyncRunner] | None = None
+        self._client: AsyncClient | None = None
         self._kept: OrderedDict[tuple[str, int, int, str], Run] = OrderedDict()
 
     async def runner(self) -> AsyncRunner:
@@ -41,6 +64,20 @@ class Source:
         return self._runner
 
     @property
+    def has_fleet(self) -> bool:
+        """Whether workers of a fleet claim the runs of this store."""
+        return isinstance(self._runner.store, PostgresStore)
+
+    async def fleet(self) -> AsyncClient | None:
+        """Return a client of the fleet whose store this is; None if other stores have none."""
+        store = (await self.runner()).store
+        if not isinstance(store, PostgresStore):
+            return None
+        if self._client is None:
+            self._client = AsyncClient(store)
+        return await self._client.open()
+
+    @property
     def drives(self) -> bool:
         """Whether the runner drives runs: that of the pages does not, one that the application has passed does."""
         return not self._is_own
@@ -49,13 +86,16 @@ class Source:
         """
         Return whether a retry of this run can be asked for here.
 
-        A run that has not finished finds the request in its inbox.  One that has failed is driven by the runner that
-        retries it, and the runner of the pages drives nothing; a runner that the application has passed does.
+        A run that has not finished finds the request in its inbox.  One that has failed is driven by a worker of the
+        fleet, or by the runner that retries it: that of the pages drives nothing, one that the application has passed
+        does.
         """
-        return record.status not in FINISHED or (record.status == "failed" and self.drives)
+        return record.status not in FINISHED or (record.status == "failed" and (self.drives or self.has_fleet))
 
     async def close(self) -> None:
         """Close the runner, unless it belongs to the application."""
+        if self._client is not None:
+            await self._client.close()
         if self._is_own and self._opening is not None:
             await self._runner.close()
 

@@ -12,7 +12,8 @@ from weft.errors import CorruptLog, RunNotFound
 from weft.views import page_graph, strip
 from weft.views.order import in_order
 from weft.web.rendering import page
-from weft.web.runs_page import READ_WHOLE, STATUSES
+from weft.web.runs_page import STATUSES
+from weft.web.source import Budget
 
 GRID: Final = 50
 
@@ -42,15 +43,16 @@ async def workflow_page(request: Request) -> Response:
         return page(request, "missing.html", status=404, what=f"the workflow {name}", data={"error": "not found"})
     _, newest = await source.run(records[0].id)
     columns: list[dict[str, Any]] = []
-    for record in reversed(records):
+    budget = Budget()
+    for record in records:
         cells: dict[str, str] = {}
-        if record.head <= READ_WHOLE:
+        if budget.allows(record):
             try:
                 _, run = await source.run(record.id)
                 cells = {cell.component: cell.state for cell in strip(run)}
             except (CorruptLog, RunNotFound):
                 cells = {}
-        columns.append({"record": record, "cells": cells})
+        columns.insert(0, {"record": record, "cells": cells})
     return page(
         request,
         "workflow.html",

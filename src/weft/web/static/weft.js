@@ -90,13 +90,37 @@ function follow() {
     waiting = setTimeout(() => {
       waiting = null;
       if (stream !== mine) return;
-      if (one("details.menu[open], .answer :focus")) again(1000); // someone is typing
+      if (one("details.menu[open], .answer :focus, .many :focus")) again(1000); // someone is typing
       else show(location.href, { push: false });
     }, after);
   };
   mine.addEventListener("state", event => { newest = event.data; again(); });
   mine.addEventListener("finished", () => mine.close());
 }
+
+// -- runs that are selected, by id: what is live does not lose them
+
+const picked = new Set();
+function pick() {
+  const form = one("#many");
+  if (!form) { picked.clear(); return; }
+  const boxes = all("input[name=run][form=many]");
+  for (const box of boxes) box.checked = picked.has(box.value);
+  const there = boxes.filter(box => box.checked).length;
+  const every = one("[data-all]");
+  every.checked = there > 0 && there === boxes.length;
+  every.indeterminate = there > 0 && there < boxes.length;
+  form.hidden = there === 0;
+  one("output", form).value = there;
+}
+document.addEventListener("change", event => {
+  const box = event.target;
+  if (!box.matches("input[name=run][form=many], [data-all]")) return;
+  for (const each of box.matches("[data-all]") ? all("input[name=run][form=many]") : [box]) {
+    if (box.checked) picked.add(each.value); else picked.delete(each.value);
+  }
+  pick();
+});
 
 // -- the slider
 
@@ -130,22 +154,24 @@ const keys = {
   j: () => move(1),
   k: () => move(-1),
   Enter: () => one(".current a")?.click(),
+  x: () => one(".current input[name=run]")?.click(),
   "/": () => one("[type=search]").focus(),
   "[": () => one("[data-step='-1']")?.click(),
   "]": () => one("[data-step='1']")?.click(),
   "?": () => one("#help").showModal(),
 };
-const places = { r: "/runs", p: "/problems", w: "/workflows" };
+const places = { r: "/runs", p: "/problems", w: "/workflows", s: "/schedules", f: "/workers", l: "/limits", v: "/versions" };
 document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const box = event.target.closest?.(".graph .box[tabindex]");
   if (box && (event.key === "Enter" || event.key === " ")) { event.preventDefault(); choose(box.dataset.name); return; }
-  if (event.target.closest?.("input:not([type=range]), textarea, select, dialog")) return;
+  if (event.target.closest?.("input:not([type=range], [type=checkbox]), textarea, select, dialog")) return;
   if (event.key === "Enter" && event.target.closest?.("a, button, summary")) return;
   if (before === "g" && places[event.key]) { location.href = base + places[event.key]; return; }
   before = event.key;
   if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
 });
 
-function ready() { mark(); follow(); slider(); }
+one("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+function ready() { mark(); follow(); slider(); pick(); }
 ready();
