@@ -731,9 +731,11 @@ class NotPortable(RunnerError):
 class RunNotHeld(RunnerError, LookupError):
     """The run is stored, and this runner does not drive it."""
 
-    def __init__(self, run_id: str, owner: str | None = None) -> None:
+    def __init__(self, run_id: str, owner: str | None = None, *, owner_died: bool = False) -> None:
         hint = f"resume({run_id!r}) it first"
-        if owner is not None:
+        if owner_died:
+            hint = f"the process that drove it has died: {hint}"
+        elif owner is not None:
             hint = f"{owner} owns it: use it there, or resume({run_id!r}) it if that has ended"
         super().__init__(f"run {run_id!r} is stored, and this runner does not drive it; {hint}")
         self.run_id, self.owner = run_id, owner

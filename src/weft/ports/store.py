@@ -84,11 +84,15 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     wake_at: float | None = None
     """When a run that only waits has to be woken, in seconds since the epoch; None if time alone does not wake it."""
     owner: str | None = None
-    """The process that acquired it, in words.  It may have died since: only :meth:`OwnedStore.acquire` finds out."""
+    """
+    The process that drives it, in words; None if none does.  In the answers of :meth:`ListableStore.find` and ``list`` it
+    is alive, as far as the store can tell: one with leases may name a dead process until its lease has expired.
+    """
     owner_died: bool = False
     """
-    In the answer of :meth:`OwnedStore.acquire`: whether the owner before died without releasing the run.  A store that
-    cannot tell says False; then a run that keeps killing its process is not noticed.
+    Whether the last owner died without releasing the run, which is free then; in the answer of
+    :meth:`OwnedStore.acquire` the one before.  A store that cannot tell says False; then a run that keeps killing its
+    process is not noticed.
     """
 
 

@@ -133,7 +133,7 @@ class RunnerQueries:
             if isinstance(found, Worker):
                 return
             if not self._runtime.mailbox.is_there:
-                raise RunNotHeld(ref.id, found.owner)
+                raise RunNotHeld(ref.id, found.owner, owner_died=found.owner_died)
             self._runtime.watched(found)
             if changes.is_missing:
                 await changes.listen()  # and look again: it may have changed before

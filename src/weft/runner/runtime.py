@@ -371,16 +371,19 @@ class Runtime:
         if len(self._watched) > MOST_WATCHED:
             del self._watched[next(iter(self._watched))]
         if stored.owner is None and not self.has_workers and (before is None or before.owner is not None):
+            died = ", since the one that did has died" if stored.owner_died else ""
             _log.warning(
-                "run %r is %s and no process drives it, so waiting for it may take for ever; resume(%r) it",
-                *(stored.id, stored.status, stored.id),
+                "run %r is %s and no process drives it%s, so waiting for it may take for ever; resume(%r) it",
+                *(stored.id, stored.status, died, stored.id),
             )
 
     def _timed_out_elsewhere(self, stored: RunRecord, seconds: float) -> WaitTimeout:
         """Return the error for a caller that has watched a *stored* run, which is not here."""
-        nothing = f"no process drives it, and resume({stored.id!r}) continues it with what it was sent"
+        died = ", since the one that did has died" if stored.owner_died else ""
+        nothing = f"no process drives it{died}, and resume({stored.id!r}) continues it with what it was sent"
         if self.has_workers:
-            nothing = "no worker has it now: is one running that knows its workflow and its queue?"
+            died = ", since the process that had it has died" if stored.owner_died else ""
+            nothing = f"no worker has it now{died}: is one running that knows its workflow and its queue?"
         why = nothing if stored.owner is None else f"{stored.owner} drives it"
         return WaitTimeout(stored.id, seconds, stored.status, why, is_here=False)
 

@@ -17,7 +17,7 @@ from postgres_stores import ask, until
 from servers import asked
 
 from weft import Runner, Workflow, step, wait_for
-from weft.errors import InvalidStoreOption, RunOwned
+from weft.errors import InvalidStoreOption, RunExists, RunOwned, WaitTimeout
 from weft.stores import PostgresStore
 
 
@@ -67,6 +67,44 @@ def test_a_signal_from_another_process_reaches_the_owner(dsn: str, schema: str) 
 
         assert handle.result(60) == 42
         assert other.result("r", timeout=60) == 42
+
+
+OWNER = """
+import sys
+from weft import Runner, Workflow, wait_for
+from weft.stores import PostgresStore
+runner = Runner(PostgresStore(sys.argv[1], schema=sys.argv[2], lease=3600)).__enter__()
+runner.start(Workflow("flow", wait_for("go")), 20, id="w")
+runner.wait_until("w", lambda run: run.waiting_for == ["go"])
+print("waiting", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_an_open_runner_says_that_the_owner_of_a_run_has_died(dsn: str, schema: str) -> None:
+    command = [sys.executable, "-c", OWNER, dsn, schema]
+    flow = Workflow("flow", wait_for("go"))
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner,
+        Runner(PostgresStore(dsn, schema=schema)) as runner,
+    ):
+        assert said(owner) == "waiting"
+        assert str(owner.pid) in str(runner.find("w").owner)
+        with pytest.raises(WaitTimeout, match=f"process {owner.pid} .* drives it"):
+            runner.wait("w", 0.2)
+
+        owner.kill()
+        owner.wait()
+
+        assert [(each.owner, each.owner_died) for each in (runner.find("w"), *runner.runs())] == [(None, True)] * 2
+        with pytest.raises(WaitTimeout, match=r"since the one that did has died, and resume\('w'\)"):
+            runner.wait("w", 0.2)
+        with pytest.raises(RunExists, match=r"has died; choose another id, or delete\('w'\) it first; resume\('w'\)"):
+            runner.start(flow, 1, id="w", if_exists="restart")
+        runner.resume("w", workflow=flow)
+        runner.signal("w", "go", 21)
+        assert runner.result("w", 60) == 21
+        assert not runner.find("w").owner_died
 
 
 def driven(dsn: str, schema: str, lease: float, counter: Path) -> subprocess.Popen[str]:

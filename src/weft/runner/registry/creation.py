@@ -27,7 +27,7 @@ from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import RunExists, RunNotFound, RunOwned
 from weft.log import needs_encoding
-from weft.ports.store import FINISHED, RunStatus
+from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.runner.durability.ownership import Ownership
 from weft.runner.durability.rehydration import is_partial
 from weft.runner.durability.unsaved import UnsavedLog, whole
@@ -237,7 +237,20 @@ class RunCreator:
         known = self._registry.get(run)
         if known is not None and known.state in FINISHED:
             await self._loader.write(known)  # then it leaves
-        if run in self._registry or (await self._ownership.record(run)).status not in FINISHED:
-            raise RunExists(run, "and has not finished", "cancel() it first")
+        if run in self._registry:
+            raise RunExists(run, "and has not finished", f"cancel({run!r}) it first")
+        stored = await self._ownership.record(run)
+        if stored.status not in FINISHED:
+            raise RunExists(run, *_unfinished(stored))
         self._registry.recent.forget(run)
         await self._ownership.delete(run)
+
+
+def _unfinished(stored: RunRecord) -> tuple[str, str]:
+    """Return why a *stored* run that is not here cannot be restarted, and what helps."""
+    if stored.owner is not None:
+        return f"and has not finished: {stored.owner} drives it", f"cancel({stored.id!r}) it first, and wait() for that"
+    died = "has died" if stored.owner_died else "has released it"
+    # A cancel() alone would be a message that waits until a process takes it in.
+    instead = f"delete({stored.id!r}) it first; resume({stored.id!r}) continues it"
+    return f"and has not finished: the process that drove it {died}", instead

@@ -160,7 +160,7 @@ class RunLoader:
         if stored.status in FINISHED and stored.status != "failed":
             raise RunClosed(run, stored.reason, status=stored.status)
         if stored.status != "failed" and upgrade is None:
-            raise RunNotHeld(run, stored.owner)
+            raise RunNotHeld(run, stored.owner, owner_died=stored.owner_died)
         graph: Graph = "the same" if upgrade is None else "any"
         worker = await self._take_over(run, upgrade, options, strict=False, change=change, graph=graph)
         self._registry.recent.forget(run)

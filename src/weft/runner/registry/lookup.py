@@ -67,7 +67,7 @@ class RunLookup:
             stored = await self._ownership.record(run)
             if stored.status in FINISHED:
                 raise RunClosed(run, stored.reason, status=stored.status)
-            raise RunNotHeld(run, stored.owner)
+            raise RunNotHeld(run, stored.owner, owner_died=stored.owner_died)
         return worker
 
     async def resident(self, run: str) -> Worker | None:

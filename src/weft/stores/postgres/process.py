@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ class Process(NamedTuple):
 def this_process() -> Process:
     """Return this process."""
     pid = os.getpid()
-    return Process(_machine(), pid, _born(pid) or 0, f"process {pid} on {socket.gethostname()}")
+    return Process(this_machine(), pid, _born(pid) or 0, f"process {pid} on {socket.gethostname()}")
 
 
 def is_dead(pid: int, born: int) -> bool:
@@ -47,7 +48,9 @@ def is_dead(pid: int, born: int) -> bool:
     return now is not None and now != born
 
 
-def _machine() -> str:
+@cache
+def this_machine() -> str:
+    """Return the boot of this machine and the PID namespace of this process; empty if that is not known."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {(_PROC / 'self/ns/pid').readlink()}"

@@ -58,7 +58,7 @@ async def find(db: Any, statements: Statements, run: RunId) -> RunRecord:
     found = await db.fetch(statements["find"], [run])
     if not found:
         raise RunNotFound(run)
-    return rows.record(found[0])
+    return rows.owned_record(found[0])
 
 
 async def exists(db: Any, statements: Statements, run: RunId) -> bool:
@@ -127,7 +127,8 @@ async def load_facts(
 async def page(db: Any, statements: Statements, asked: Asked, after: RunRecord | None, limit: int) -> list[RunRecord]:
     """Return a page of runs, newest first."""
     last = (None, None) if after is None else (after.created_at, after.id)
-    return [rows.record(row) for row in await db.fetch(statements["page"], *asked.bound, *last, limit)]
+    dead: dict[tuple[int, int], bool] = {}
+    return [rows.owned_record(row, dead) for row in await db.fetch(statements["page"], *asked.bound, *last, limit)]
 
 
 async def count(db: Any, statements: Statements, asked: Asked) -> int:
@@ -156,7 +157,7 @@ async def free_page(
     records: list[RunRecord] = []
     for row in await db.fetch(statements["free_page"], list(dict.fromkeys(statuses)), *last, limit):
         try:
-            records.append(rows.record(row))
+            records.append(rows.owned_record(row))
         except DamagedRow as error:
             _log.error("a run is left alone: %s", error)
     return records

@@ -10,14 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, get_args
 
+from msgspec.structs import replace
+
 from weft.errors import DamagedRow
 from weft.ports.store import LoadedRun, Message, RunRecord, RunStatus, Segment
+from weft.stores.postgres.process import is_dead, this_machine
 
 _STATUSES = frozenset(get_args(RunStatus))
 
 
+def owned_record(row: Sequence[Any], dead: dict[tuple[int, int], bool] | None = None) -> RunRecord:
+    """Return the record in a row of ``record.sql``; *dead* keeps which processes of this machine are, for a page."""
+    *known, owner_died, machine, pid, born = row
+    stored = record(known, owner_died=owner_died)
+    if stored.owner is None or not machine or machine != this_machine():
+        return stored
+    dead = {} if dead is None else dead
+    if (pid, born) not in dead:
+        dead[pid, born] = is_dead(pid, born)
+    return replace(stored, owner=None, owner_died=True) if dead[pid, born] else stored
+
+
 def record(row: Sequence[Any], *, owner_died: bool = False) -> RunRecord:
-    """Return the record in a row of ``record.sql``."""
+    """Return the record in a row of a run, of which the last column is the owner."""
     (_, id_, workflow, version, status, reason, failures, dead_letters, outcome, head, chain, epoch, *rest) = row
     created_at, updated_at, finished_at, wake_at, first, owner = rest
     if status not in _STATUSES:
@@ -47,7 +62,7 @@ def record(row: Sequence[Any], *, owner_died: bool = False) -> RunRecord:
 def loaded(row: Sequence[Any], position: int) -> LoadedRun:
     """Return the run in a row of ``load.sql``, which was asked for what came after *position*."""
     firsts, counts, bodies, link, *rest = row
-    run = record(rest)
+    run = owned_record(rest)
     segments = [
         Segment(first, count, body) for first, count, body in zip(firsts or (), counts or (), bodies or (), strict=True)
     ]

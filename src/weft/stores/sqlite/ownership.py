@@ -21,11 +21,14 @@ import socket
 import sqlite3
 import uuid
 import weakref
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from weft.errors import InvalidStoreOption
+from weft.ports.store import RunRecord
 from weft.stores.sqlite import rows
 from weft.stores.sqlite.statements import query
 
@@ -33,6 +36,7 @@ _OPEN_SESSION = query("open_session")
 _NOTE_DEATH = query("note_death")
 _FORGET_DEATHS = query("forget_deaths")
 _HAS_DIED = query("has_died")
+_LAST_OWNER = query("last_owner")
 
 _MOST_DEATHS = 1_000
 """How many dead sessions are remembered."""
@@ -129,6 +133,22 @@ def is_alive(database: Path, token: str) -> bool:
     finally:
         os.close(file)
     return False
+
+
+def with_living_owners(db: sqlite3.Connection, database: Path, records: Iterable[RunRecord]) -> list[RunRecord]:
+    """Return *records*, of which each names an owner only if that is alive, and says so if it died; nothing changes."""
+    alive: dict[str, bool] = {}
+    checked: list[RunRecord] = []
+    for record in records:
+        row = db.execute(_LAST_OWNER, (record.id,)).fetchone()
+        if row is not None:  # else it was released
+            token, has_died = row
+            if token is not None and token not in alive:
+                alive[token] = is_alive(database, rows.token(f"run {record.id!r}", token))
+            has_died = has_died or (token is not None and not alive[token])
+            record = replace(record, owner=None, owner_died=True) if has_died else record  # noqa: PLW2901
+        checked.append(record)
+    return checked
 
 
 @contextmanager

@@ -52,7 +52,7 @@ from weft.stores.sqlite.doorbell import Doorbell, ring
 from weft.stores.sqlite.error_mapping import file_problem, problem, translated
 from weft.stores.sqlite.file import StoreFile
 from weft.stores.sqlite.large_values import LARGE
-from weft.stores.sqlite.ownership import Session
+from weft.stores.sqlite.ownership import Session, with_living_owners
 from weft.stores.sqlite.wal_room import Room
 from weft.stores.sqlite.writer import Writer
 from weft.typing import RunId
@@ -312,8 +312,12 @@ class SQLiteStore:
 
     async def find(self, run: RunId) -> RunRecord:
         """Return the record of a run."""
-        _, record = await self._read(reading.find, run)
-        return record
+
+        def found(db: sqlite3.Connection) -> RunRecord:
+            _, record = reading.find(db, run)
+            return with_living_owners(db, self.path, [record])[0]
+
+        return await self._read(found)
 
     async def list(
         self,
@@ -326,7 +330,10 @@ class SQLiteStore:
         limit: int = 100,
     ) -> Sequence[RunRecord]:
         """Return a page of runs, newest first."""
-        return await self._read(reading.page, reading.Asked(statuses, workflow, failed, since), after, limit)
+        asked = reading.Asked(statuses, workflow, failed, since)
+        return await self._read(
+            lambda db: with_living_owners(db, self.path, reading.page(db, asked, after, limit))
+        )
 
     async def count(
         self,

@@ -29,7 +29,7 @@ from weft.errors import CorruptStore, RunNotFound
 from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus, StoredSnapshot
 from weft.stores.sqlite import commits, reading, rows, schema
 from weft.stores.sqlite.error_mapping import translated
-from weft.stores.sqlite.ownership import is_alive
+from weft.stores.sqlite.ownership import is_alive, with_living_owners
 from weft.stores.sqlite.statements import query
 from weft.typing import RunId
 
@@ -110,7 +110,7 @@ class SQLiteView:
             DamagedRow: a run cannot be read, and *damaged* is None.
         """
         asked = reading.Asked(statuses, workflow, failed, since)
-        return self.ask(lambda db: reading.page(db, asked, after, limit, damaged))
+        return self.ask(lambda db: with_living_owners(db, self.path, reading.page(db, asked, after, limit, damaged)))
 
     def count(
         self,
@@ -131,7 +131,7 @@ class SQLiteView:
         Raises:
             RunNotFound: nothing was ever stored under this id.
         """
-        return self.ask(lambda db: reading.find(db, run))[1]
+        return self.ask(lambda db: with_living_owners(db, self.path, [reading.find(db, run)[1]]))[0]
 
     def load(self, run: RunId) -> LoadedRun:
         """

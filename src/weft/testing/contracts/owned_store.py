@@ -91,6 +91,9 @@ class OwnedStoreContract:
         await store.open()
 
         listed = await store.list_free()
+        found = [await store.find(each) for each in ("a", "released")]
+        assert [(each.owner, each.owner_died) for each in found] == [(None, True), (None, False)]
+        assert {each.id: each.owner_died for each in await store.list()} == {"a": True, "b": True, "released": False}
         one, many = await store.acquire("a"), await store.acquire_many(["b", "released"])
 
         assert [each.id for each in listed] == ["a", "b", "released"]
