@@ -85,8 +85,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """When a run that only waits has to be woken, in seconds since the epoch; None if time alone does not wake it."""
     owner: str | None = None
     """
-    The process that drives it, in words; None if none does.  In the answers of :meth:`ListableStore.find` and ``list`` it
-    is alive, as far as the store can tell: one with leases may name a dead process until its lease has expired.
+    The process that drives it, in words; None if none does.  In the answers of :meth:`ListableStore.find` and ``list``
+    it is alive, as far as the store can tell: one with leases may name a dead process until its lease has expired.
     """
     owner_died: bool = False
     """

@@ -331,9 +331,7 @@ class SQLiteStore:
     ) -> Sequence[RunRecord]:
         """Return a page of runs, newest first."""
         asked = reading.Asked(statuses, workflow, failed, since)
-        return await self._read(
-            lambda db: with_living_owners(db, self.path, reading.page(db, asked, after, limit))
-        )
+        return await self._read(lambda db: with_living_owners(db, self.path, reading.page(db, asked, after, limit)))
 
     async def count(
         self,
