@@ -102,6 +102,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── ReadOnlyStore           a store that cannot be written to
     │   ├── RunExists               the id is taken
     │   ├── RunNotFound             no run is stored under this id
+    │   │   └── RunReplaced         the run of a handle was deleted, and another one has its id
     │   ├── RunOwned                another living process owns the run
     │   ├── StoreClosed             the store is not open
     │   ├── StoreNotFound           there is no store at this path
@@ -978,8 +979,22 @@ class RunNotFound(StoreError, LookupError):
         advice = "start() it first, or see runs() for those that there are"
         if not isinstance(run_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             advice = "an id is text: pass handle.id, or call the handle itself"
-        super().__init__(f"no run {run_id!r} is stored here; {advice}")
+        self._say(run_id, f"no run {run_id!r} is stored here; {advice}")
+
+    def _say(self, run_id: str, message: str) -> None:
+        super().__init__(message)
         self.run_id = run_id
+
+
+class RunReplaced(RunNotFound):
+    """The run that a handle refers to was deleted, and another run has its id since."""
+
+    def __init__(self, run_id: str) -> None:
+        self._say(
+            run_id,
+            f"the run {run_id!r} of this handle was deleted, and another run of this id was started since; use the "
+            "handle of that start, or pass the id to the runner",
+        )
 
 
 class RunExists(StoreError):

@@ -1045,15 +1045,6 @@ def test_a_handle_that_is_kept_says_that_its_run_was_deleted(runner: Runner, how
         assert (other.status(), other.result(20), runner.status("b")) == ("completed", 5, "completed")
 
 
-def test_a_handle_of_a_run_that_was_started_again_is_about_the_new_one(runner: Runner) -> None:
-    old = runner.start(chain, 1, id="a")
-    assert old.result(20) == 3
-
-    new = runner.start(chain, 2, id="a", if_exists="restart")
-
-    assert (new.result(20), old.result(20), runner.result("a")) == (5, 5, 5)
-
-
 def test_runs_that_are_kept_are_not_asked_for_again_and_again_after_another_one_was_deleted() -> None:
     class Counting(WrappedStore):
         finds = 0

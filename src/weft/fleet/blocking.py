@@ -275,7 +275,7 @@ class Client(BlockingScheduleCommands):
 
     def send(
         self,
-        id: str,
+        id: str | Handle[Any],
         input: Any,  # noqa: A002 - what one would say
         *,
         key: str | None = None,
@@ -290,15 +290,23 @@ class Client(BlockingScheduleCommands):
         )
         return Handle(self, self._do(sent).ref)
 
-    def signal(self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> None:
+    def signal(
+        self,
+        id: str | Handle[Any],
+        name: str,
+        value: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+    ) -> None:
         """Send the run *id* the signal *name*."""
         self._do(self._inner.signal(id, name, value, key=key, by=by))
 
-    def finish(self, id: str, *, by: str | None = None) -> None:
+    def finish(self, id: str | Handle[Any], *, by: str | None = None) -> None:
         """Let the run *id* accept no more input, and finish when nothing is left to do."""
         self._do(self._inner.finish(id, by=by))
 
-    def cancel(self, id: str, reason: str = "", *, by: str | None = None) -> None:
+    def cancel(self, id: str | Handle[Any], reason: str = "", *, by: str | None = None) -> None:
         """Close the run *id* for good."""
         self._do(self._inner.cancel(id, reason, by=by))
 

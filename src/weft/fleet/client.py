@@ -394,7 +394,7 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
 
     async def send(
         self,
-        id: str,
+        id: str | RunHandle[Any],
         input: Any,  # noqa: A002 - what one would say
         *,
         key: str | None = None,
@@ -410,16 +410,22 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         return AsyncHandle(self, sent.ref)
 
     async def signal(
-        self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None
+        self,
+        id: str | RunHandle[Any],
+        name: str,
+        value: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
     ) -> None:
         """Send the run *id* the signal *name*; see :meth:`AsyncRunner.signal`."""
         await self._reader.signal(id, name, value, key=key, by=by)
 
-    async def finish(self, id: str, *, by: str | None = None) -> None:
+    async def finish(self, id: str | RunHandle[Any], *, by: str | None = None) -> None:
         """Let the run *id* accept no more input, and finish when nothing is left to do."""
         await self._reader.finish(id, by=by)
 
-    async def cancel(self, id: str, reason: str = "", *, by: str | None = None) -> None:
+    async def cancel(self, id: str | RunHandle[Any], reason: str = "", *, by: str | None = None) -> None:
         """Close the run *id* for good; see :meth:`AsyncRunner.cancel`."""
         await self._reader.cancel(id, reason, by=by)
 

@@ -386,7 +386,7 @@ class Runner(BlockingScheduleCommands):
 
     def send(
         self,
-        id: str,
+        id: str | Handle[Any],
         input: Any,  # noqa: A002 - what one would say
         *,
         key: str | None = None,
@@ -437,7 +437,15 @@ class Runner(BlockingScheduleCommands):
         """Fail the attempt of the external step that *token* is for; see :meth:`AsyncRunner.fail`."""
         self._do(self._inner.fail(token, error, by=by))
 
-    def signal(self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> None:
+    def signal(
+        self,
+        id: str | Handle[Any],
+        name: str,
+        value: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+    ) -> None:
         """Send the run *id* the signal *name*; see :meth:`AsyncRunner.signal`."""
         self._do(self._inner.signal(id, name, value, key=key, by=by))
 
@@ -453,7 +461,7 @@ class Runner(BlockingScheduleCommands):
         """Start another run from the state of the run *id*; see :meth:`AsyncRunner.continue_as_new`."""
         return Handle(self, self._do(self._inner.continue_as_new(id, new_id, by=by)).ref)
 
-    def finish(self, id: str, *, by: str | None = None) -> None:
+    def finish(self, id: str | Handle[Any], *, by: str | None = None) -> None:
         """Let the run *id* accept no more input, and finish; see :meth:`AsyncRunner.finish`."""
         self._do(self._inner.finish(id, by=by))
 
@@ -652,7 +660,12 @@ class Runner(BlockingScheduleCommands):
         return self._do(self._inner.evict(id))
 
     def cancel(
-        self, id: str, reason: str = "", *, component: str | RunnableRef | None = None, by: str | None = None
+        self,
+        id: str | Handle[Any],
+        reason: str = "",
+        *,
+        component: str | RunnableRef | None = None,
+        by: str | None = None,
     ) -> None:
         """Close the run *id*, or cancel one component of it; see :meth:`AsyncRunner.cancel`."""
         self._do(self._inner.cancel(id, reason, component=component, by=by))

@@ -44,7 +44,7 @@ class Delivery:
 
     async def send(
         self,
-        id: str,
+        ref: RunRef,
         input: Any,  # noqa: A002 - what one would say
         *,
         key: str | None,
@@ -53,10 +53,11 @@ class Delivery:
         policies_mode: PoliciesMode,
         by: str | None,
     ) -> RunRef:
-        """Send the run *id* an input, and return what refers to that input."""
+        """Send the run *ref* an input, and return what refers to that input."""
+        id = ref.id
         encoded = await encoded_input(input) if needs_encoding(input) else None
         try:
-            worker = await self._lookup.changeable(id)
+            worker = await self._lookup.told(ref)
             if policies is not None and known_input(worker, key) is None:
                 set_policies(worker, policies, policies_mode, by)
             number = take_input(worker, input, key=key, deadline=deadline, by=by, encoded=encoded)
@@ -64,20 +65,26 @@ class Delivery:
             known = None if key is None else await self._known(id, key)
             if known is not None:
                 await self._lookup.finished(id)
-                return RunRef(id, known)  # it was sent before the run finished
+                return RunRef(id, known, at=ref.created_at)  # it was sent before the run finished
             successor = await self._lookup.successor(id)
             if successor is None:
                 raise
             return await self.send(
-                successor, input, key=key, deadline=deadline, policies=policies, policies_mode=policies_mode, by=by
+                RunRef(successor),
+                input,
+                key=key,
+                deadline=deadline,
+                policies=policies,
+                policies_mode=policies_mode,
+                by=by,
             )
         except RunNotHeld as refused:
             at, key = self._runtime.dispatcher.clock.time(), key or uuid.uuid4().hex
             if policies is not None:
                 await self.post(refused, "policies", ev.PolicyChanged(0, tuple(policies), by), policies_mode)
             end = None if deadline is None else at + deadline
-            await self.post(refused, "input", ev.InputReceived(0, input, 0, at, key, end, by=by))
-            return RunRef(id, key=key)
+            record = await self.post(refused, "input", ev.InputReceived(0, input, 0, at, key, end, by=by))
+            return RunRef(id, key=key, at=None if record is None else record.created_at)
         await self._lookup.taken(worker)
         return RunRef(id, number, worker)
 
@@ -86,15 +93,15 @@ class Delivery:
         run = await self._lookup.run(await self._lookup.found(RunRef(id, is_named=True)))
         return (run.memory.keys or {}).get(key)
 
-    async def signal(self, id: str, name: str, value: Any, *, key: str | None, by: str | None) -> Posted | None:
-        """Send the run *id* the signal *name*; return the message, if it became one."""
+    async def signal(self, ref: RunRef, name: str, value: Any, *, key: str | None, by: str | None) -> Posted | None:
+        """Send the run *ref* the signal *name*; return the message, if it became one."""
         try:
-            worker = await self._lookup.changeable(id)
+            worker = await self._lookup.told(ref)
         except RunClosed:
-            successor = await self._lookup.successor(id)
+            successor = await self._lookup.successor(ref.id)
             if successor is None:
                 raise
-            return await self.signal(successor, name, value, key=key, by=by)
+            return await self.signal(RunRef(successor), name, value, key=key, by=by)
         except RunNotHeld as refused:
             at = self._runtime.dispatcher.clock.time()
             signal = ev.SignalReceived(0, name, value, at, key or uuid.uuid4().hex, by)
@@ -103,28 +110,28 @@ class Delivery:
         await self._lookup.taken(worker)
         return None
 
-    async def finish(self, id: str, by: str | None) -> None:
-        """Let the run *id* accept no more input, and finish when nothing is left to do."""
+    async def finish(self, ref: RunRef, by: str | None) -> None:
+        """Let the run *ref* accept no more input, and finish when nothing is left to do."""
         try:
-            worker = await self._lookup.changeable(id)
+            worker = await self._lookup.told(ref)
         except RunClosed as closed:
             if closed.status == "cancelled":
                 raise
-            await self._lookup.finished(id)
+            await self._lookup.finished(ref.id)
         except RunNotHeld as refused:
             await self.post(refused, "finish", ev.RunFinished(0, by))
         else:
             finish(worker, by)
             await self._lookup.taken(worker)
 
-    async def cancel(self, id: str, reason: str, by: str | None) -> None:
-        """Cancel the run *id*, and the children that are cancelled with it."""
+    async def cancel(self, ref: RunRef, reason: str, by: str | None) -> None:
+        """Cancel the run *ref*, and the children that are cancelled with it."""
         try:
-            worker = await self._lookup.changeable(id)
+            worker = await self._lookup.told(ref)
         except RunClosed as closed:
             if closed.status != "cancelled":
                 raise
-            await self._lookup.finished(id)
+            await self._lookup.finished(ref.id)
             return
         except RunNotHeld as refused:
             await self.post(refused, "cancel", ev.RunCancelled(0, reason, by))
@@ -136,10 +143,10 @@ class Delivery:
         else:
             await self._lookup.written(worker)
 
-    async def cancel_steps(self, id: str, component: str | RunnableRef, reason: str, by: str | None) -> None:
-        """Cancel what *component* of the run *id* is at work on, or waits for."""
+    async def cancel_steps(self, ref: RunRef, component: str | RunnableRef, reason: str, by: str | None) -> None:
+        """Cancel what *component* of the run *ref* is at work on, or waits for."""
         try:
-            worker = await self._lookup.changeable(id)
+            worker = await self._lookup.told(ref)
         except RunNotHeld as refused:
             key = (component.component, component.inputs) if isinstance(component, RunnableRef) else (component, ())
             await self.post(refused, "cancel_step", ev.RunnableCancelled(0, *key, reason, by=by))
@@ -147,10 +154,10 @@ class Delivery:
             cancel_steps(worker, component, reason, by)
             await self._lookup.written(worker)
 
-    async def set_policies(self, id: str, policies: Iterable[Any], mode: PoliciesMode, by: str | None) -> None:
-        """Put *policies* in force for the run *id*, from the next decision on."""
+    async def set_policies(self, ref: RunRef, policies: Iterable[Any], mode: PoliciesMode, by: str | None) -> None:
+        """Put *policies* in force for the run *ref*, from the next decision on."""
         try:
-            worker = await self._lookup.changeable(id)
+            worker = await self._lookup.told(ref)
         except RunNotHeld as refused:
             await self.post(refused, "policies", ev.PolicyChanged(0, tuple(policies), by), mode)
         else:

@@ -28,12 +28,19 @@ class RunRef(msgspec.Struct, frozen=True):
     key: str | None = None
     """The key of an input that was left in the inbox of the run, and has no number yet."""
     is_named: bool = False
-    """Whether the caller has named the run by its id: then its last input is meant."""
+    """Whether the caller has named the run by its id: then its last input is meant, and whichever run has the id."""
+    at: float | None = None
+    """When the run was created, if that is known and there is no worker to tell: another run may have its id later."""
 
     @property
     def is_clear(self) -> bool:
         """Whether it is known which input is meant: the one with a number, or the last one."""
         return self.input is not None or self.is_named
+
+    @property
+    def created_at(self) -> float | None:
+        """When the run was created, which tells it from others that have had its id; None if that is not known."""
+        return self.at if self.worker is None else self.worker.created_at
 
 
 class RunHandle(Generic[Out_co]):
@@ -81,6 +88,9 @@ class Handle(RunHandle[Out_co]):
 
     A handle that ``start`` or ``send`` returned belongs to that input: :meth:`result` and :meth:`results` are what
     came of it.  The type in ``Handle[str]`` is that of the output.
+
+    A handle stays with its run.  If that was deleted, and another run has its id since, every method raises
+    ``RunReplaced``.
     """
 
     __slots__ = ()
@@ -94,7 +104,7 @@ class Handle(RunHandle[Out_co]):
         by: str | None = None,
     ) -> Handle[Out_co]:
         """Send the run a further input; return a handle of that input."""
-        return cast("Handle[Out_co]", self._given(self._runner.send(self.id, input, key=key, deadline=deadline, by=by)))
+        return cast("Handle[Out_co]", self._given(self._runner.send(self, input, key=key, deadline=deadline, by=by)))
 
     def wait(self, timeout: float | None = None) -> Run[Out_co]:
         """Wait until there is nothing left to do; return the run."""
@@ -127,27 +137,27 @@ class Handle(RunHandle[Out_co]):
 
     def events(self, from_: int = 1) -> Iterator[AnyEvent]:
         """Iterate over the events of the run as they become durable, from any position, until it has finished."""
-        return cast("Iterator[AnyEvent]", self._runner.events(self.id, from_))
+        return cast("Iterator[AnyEvent]", self._runner.events(self, from_))
 
     def stream(self, name: str, from_: int = 0) -> Iterator[StreamItem]:
         """Iterate over the items of the stream *name* as they become durable, from any offset, until the run ends."""
-        return cast("Iterator[StreamItem]", self._runner.stream(self.id, name, from_))
+        return cast("Iterator[StreamItem]", self._runner.stream(self, name, from_))
 
     def progress(self) -> list[Progress]:
         """Return how far the steps have come that are running and have said so."""
-        return cast("list[Progress]", self._given(self._runner.progress(self.id)))
+        return cast("list[Progress]", self._given(self._runner.progress(self)))
 
     def signal(self, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> None:
         """Send the run the signal *name*."""
-        self._given(self._runner.signal(self.id, name, value, key=key, by=by))
+        self._given(self._runner.signal(self, name, value, key=key, by=by))
 
     def finish(self, *, by: str | None = None) -> None:
         """Let the run accept no more input, and finish when nothing is left to do."""
-        self._given(self._runner.finish(self.id, by=by))
+        self._given(self._runner.finish(self, by=by))
 
     def cancel(self, reason: str = "", *, component: Any = None, by: str | None = None) -> None:
         """Close the run, or cancel one *component* of it; attempts in flight are cancelled or abandoned."""
-        self._given(self._runner.cancel(self.id, reason, component=component, by=by))
+        self._given(self._runner.cancel(self, reason, component=component, by=by))
 
 
 class AsyncHandle(RunHandle[Out_co]):
@@ -164,7 +174,7 @@ class AsyncHandle(RunHandle[Out_co]):
         by: str | None = None,
     ) -> Awaitable[AsyncHandle[Out_co]]:
         """Send the run a further input; return a handle of that input."""
-        sent = self._given(self._runner.send(self.id, input, key=key, deadline=deadline, by=by))
+        sent = self._given(self._runner.send(self, input, key=key, deadline=deadline, by=by))
         return cast("Awaitable[AsyncHandle[Out_co]]", sent)
 
     def wait(self, timeout: float | None = None) -> Awaitable[Run[Out_co]]:
@@ -189,27 +199,27 @@ class AsyncHandle(RunHandle[Out_co]):
 
     def events(self, from_: int = 1) -> AsyncGenerator[AnyEvent, None]:
         """Iterate over the events of the run as they become durable, from any position, until it has finished."""
-        return cast("AsyncGenerator[AnyEvent, None]", self._runner.events(self.id, from_))
+        return cast("AsyncGenerator[AnyEvent, None]", self._runner.events(self, from_))
 
     def stream(self, name: str, from_: int = 0) -> AsyncGenerator[StreamItem, None]:
         """Iterate over the items of the stream *name* as they become durable, from any offset, until the run ends."""
-        return cast("AsyncGenerator[StreamItem, None]", self._runner.stream(self.id, name, from_))
+        return cast("AsyncGenerator[StreamItem, None]", self._runner.stream(self, name, from_))
 
     def progress(self) -> Awaitable[list[Progress]]:
         """Return how far the steps have come that are running and have said so."""
-        return cast("Awaitable[list[Progress]]", self._given(self._runner.progress(self.id)))
+        return cast("Awaitable[list[Progress]]", self._given(self._runner.progress(self)))
 
     def signal(self, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> Awaitable[None]:
         """Send the run the signal *name*."""
-        return cast("Awaitable[None]", self._given(self._runner.signal(self.id, name, value, key=key, by=by)))
+        return cast("Awaitable[None]", self._given(self._runner.signal(self, name, value, key=key, by=by)))
 
     def finish(self, *, by: str | None = None) -> Awaitable[None]:
         """Let the run accept no more input, and finish when nothing is left to do."""
-        return cast("Awaitable[None]", self._given(self._runner.finish(self.id, by=by)))
+        return cast("Awaitable[None]", self._given(self._runner.finish(self, by=by)))
 
     def cancel(self, reason: str = "", *, component: Any = None, by: str | None = None) -> Awaitable[None]:
         """Close the run, or cancel one *component* of it; attempts in flight are cancelled or abandoned."""
-        return cast("Awaitable[None]", self._given(self._runner.cancel(self.id, reason, component=component, by=by)))
+        return cast("Awaitable[None]", self._given(self._runner.cancel(self, reason, component=component, by=by)))
 
 
 def as_ref(run: str | RunHandle[Any]) -> RunRef:

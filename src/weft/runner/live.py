@@ -104,11 +104,11 @@ class LiveViews(ExternalCompletions):
             RunNotFound: no run has this id.
         """
         ref = as_ref(run)
-        if await self._runtime.lookup.held(ref.id) is not None:
+        found = await self._found(ref)
+        if isinstance(found, Worker):
             return self._runtime.streams.progress(ref.id)
-        stored = await self._runtime.ownership.record(ref.id)
         store = self._runtime.store
-        if stored.owner is None or not isinstance(store, StreamStore) or not self._runtime.mailbox.is_there:
+        if found.owner is None or not isinstance(store, StreamStore) or not self._runtime.mailbox.is_there:
             return []
         question = await self._runtime.mailbox.ask_progress(ref.id)
         until = asyncio.get_running_loop().time() + ANSWERED

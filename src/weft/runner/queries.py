@@ -39,6 +39,7 @@ from weft.runner.execution.status import is_done
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, RunHandle, RunHandles, RunRef, as_ref
 from weft.runner.options import Time, as_statuses, as_time, check_listing, check_page, check_timeout
+from weft.runner.registry.lookup import is_same
 from weft.runner.runtime import Runtime
 from weft.runner.slices import pause
 from weft.runner.waiting.changes import Follower
@@ -148,7 +149,7 @@ class RunnerQueries:
         if ref.input is None or worker is None or worker.run.memory.is_ending or is_done(worker):
             return await self._awaited(ref)
         worker = await self._runtime.lookup.held(ref.id)
-        if worker is None:
+        if worker is None or not is_same(ref, worker):
             return await self._awaited(ref)
         await self._runtime.waiters.input_done(worker, ref.input)
         return self._runtime.registry.get(ref.id) or worker
@@ -415,7 +416,7 @@ class RunnerQueries:
 
     def _end_wait(self, member: Member, timeout: float) -> None:
         """Let *member*, which has waited for *timeout* seconds, wait no longer."""
-        worker = self._runtime.registry.get(member.ref.id) or self._runtime.lookup.left(member.ref)
+        worker = self._runtime.lookup.here(member.ref) or self._runtime.lookup.left(member.ref)
         if worker is not None:
             self._runtime.waiters.forget(worker, member)
             if worker.has_left or (worker.acknowledged and is_done(worker)):  # there was no time to look at it

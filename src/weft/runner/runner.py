@@ -48,7 +48,7 @@ from weft.runner.delivery import Delivery
 from weft.runner.durability.residency import AT_ONCE as EVICTED_AT_ONCE
 from weft.runner.durability.residency import Evicted, as_bytes
 from weft.runner.execution.worker import Worker
-from weft.runner.handle import AsyncHandle, AsyncHandles, RunRef
+from weft.runner.handle import AsyncHandle, AsyncHandles, RunHandle, RunRef, as_ref
 from weft.runner.live import LiveViews
 from weft.runner.options import (
     IfExists,
@@ -330,7 +330,10 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             check_portable(workflow, told)
         request = StartRequest(input, policies, policies_mode, deadline, not open, by)
         worker = await self._runtime.creator.start(run, workflow, told, request, if_exists)
-        return AsyncHandle(self, RunRef(run, None if input is MISSING else 1, worker))
+        number = None if input is MISSING else 1
+        if worker is None:  # another process drives it
+            return AsyncHandle(self, RunRef(run, number, at=(await self.find(run)).created_at))
+        return AsyncHandle(self, RunRef(run, number, worker))
 
     async def start_many(
         self,
@@ -531,7 +534,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
 
     async def send(
         self,
-        id: str,
+        id: str | RunHandle[Any],
         input: Any,  # noqa: A002 - what one would say
         *,
         key: str | None = None,
@@ -541,7 +544,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         by: str | None = None,
     ) -> AsyncHandle:
         """
-        Send the run *id* an input, and return a handle of that input.
+        Send the run *id*, an id or a handle, an input, and return a handle of that input.
 
         When this returns, the input is as durable as the strategy requires.
 
@@ -560,12 +563,18 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         """
         check_deadline(deadline)
         ref = await self._delivery.send(
-            id, input, key=key, deadline=deadline, policies=policies, policies_mode=policies_mode, by=by
+            as_ref(id), input, key=key, deadline=deadline, policies=policies, policies_mode=policies_mode, by=by
         )
         return AsyncHandle(self, ref)
 
     async def signal(
-        self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None
+        self,
+        id: str | RunHandle[Any],
+        name: str,
+        value: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
     ) -> None:
         """
         Send the run *id* the signal *name*: the component that has waited for it longest takes it, or it is kept.
@@ -586,7 +595,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             RunClosed: the run has finished.
             UnencodableValue: the value could not be stored.
         """
-        posted = await self._delivery.signal(id, name, value, key=key, by=by)
+        posted = await self._delivery.signal(as_ref(id), name, value, key=key, by=by)
         if posted is not None:
             await self._answer(posted)
 
@@ -615,7 +624,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         worker = await self._runtime.continuation.begin(id, successor, by)
         return AsyncHandle(self, RunRef(successor, None, worker))
 
-    async def finish(self, id: str, *, by: str | None = None) -> None:
+    async def finish(self, id: str | RunHandle[Any], *, by: str | None = None) -> None:
         """
         Let the run *id* accept no more input, and finish when nothing is left to do.
 
@@ -624,7 +633,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             RunNotHeld: this runner does not drive it.
             RunClosed: it was cancelled.
         """
-        await self._delivery.finish(id, by)
+        await self._delivery.finish(as_ref(id), by)
 
     # -- forgetting ------------------------------------------------------------------------------
 
@@ -795,7 +804,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         )
         resumed = await self._runtime.bulk_resume.resume_all(told, parked=parked)
         await self._runtime.mailbox.collected()
-        return [AsyncHandle(self, RunRef(run)) for run in resumed]
+        return [AsyncHandle(self, self._runtime.lookup.ref(run)) for run in resumed]
 
     async def evict(self, id: str | None = None) -> Evicted:
         """
@@ -828,7 +837,12 @@ class AsyncRunner(LiveViews, ScheduleCommands):
     # -- changing --------------------------------------------------------------------------------
 
     async def cancel(
-        self, id: str, reason: str = "", *, component: str | RunnableRef | None = None, by: str | None = None
+        self,
+        id: str | RunHandle[Any],
+        reason: str = "",
+        *,
+        component: str | RunnableRef | None = None,
+        by: str | None = None,
     ) -> None:
         """
         Close the run *id* for good: attempts in flight are cancelled or abandoned.  A second call changes nothing.
@@ -849,9 +863,9 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             UnknownRunnable: nothing of *component* is ready, in flight or waiting.
         """
         if component is None:
-            await self._delivery.cancel(id, reason, by)
+            await self._delivery.cancel(as_ref(id), reason, by)
         else:
-            await self._delivery.cancel_steps(id, component, reason, by)
+            await self._delivery.cancel_steps(as_ref(id), component, reason, by)
 
     async def set_policies(
         self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None
@@ -868,7 +882,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             InvalidPolicy: a rule that makes no sense, or that this runner cannot honour.
             RunNotFound, RunClosed: as :meth:`send`.
         """
-        await self._delivery.set_policies(id, policies, mode, by)
+        await self._delivery.set_policies(as_ref(id), policies, mode, by)
 
     async def add(self, id: str, fragment: object, *, to: object = None, by: str | None = None) -> None:
         """

@@ -63,6 +63,7 @@ class UnsavedLog:
         "_taken",
         "_wake_at",
         "acknowledged",
+        "created_at",
         "epoch",
         "is_behind",
         "is_dropped",
@@ -80,6 +81,7 @@ class UnsavedLog:
         link: bytes = b"",
         status: RunStatus | None = None,
         wake_at: float | None = None,
+        created_at: float | None = None,
     ) -> None:
         """
         Continue after the stored events of *run*.
@@ -90,10 +92,13 @@ class UnsavedLog:
             link: the head of the hash chain there.
             status: what the store says of the run; None if it does not know it.
             wake_at: when the store says that it has to be woken.
+            created_at: when the store says that it was created.
         """
         self._run, self._link = run, link
         self.epoch = epoch
         """The epoch in which this runner owns the run."""
+        self.created_at = created_at
+        """When the run was created; None until its first append."""
         self.status: RunStatus | None = status
         """The status of the run in the store."""
         self._counts: tuple[int, int] | None = None
@@ -246,6 +251,8 @@ class UnsavedLog:
         if segment.facts:
             self._segment = segment
         is_new, is_over = self.status is None, status in FINISHED
+        if is_new:
+            self.created_at = at
         self.outcome = self._outcome() if is_over else None
         counts = _NONE
         if memory.failures or memory.letters:

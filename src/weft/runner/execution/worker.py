@@ -251,6 +251,11 @@ class Worker:
         return self.unsaved.acknowledged
 
     @property
+    def created_at(self) -> float | None:
+        """When the run was created; None until it is written."""
+        return self.unsaved.created_at
+
+    @property
     def snapshots(self) -> SnapshotWriter:
         """The writer of the snapshots of the run, which knows what its future needs."""
         return self.unsaved.snapshots

@@ -344,4 +344,5 @@ def _unsaved(found: Recovered) -> UnsavedLog:
         link=stored.chain,
         status=stored.status,
         wake_at=stored.wake_at,
+        created_at=stored.created_at,
     )

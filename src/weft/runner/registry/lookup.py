@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.core.run.run import Run
-from weft.errors import RunClosed, RunNotHeld
+from weft.errors import RunClosed, RunNotHeld, RunReplaced
 from weft.log.outcome import decode_outcome
 from weft.ports.store import FINISHED, RunRecord
 from weft.runner.durability.ownership import Ownership
@@ -93,6 +93,22 @@ class RunLookup:
             self._check_open()
         return worker
 
+    async def told(self, ref: RunRef) -> Worker:
+        """
+        Return the worker of a run that a caller refers to, to be told something.
+
+        Raises:
+            RunNotFound, RunClosed, RunNotHeld: as :meth:`changeable`; the first also if another run has the id since.
+        """
+        try:
+            worker = await self.changeable(ref.id)
+        except (RunClosed, RunNotHeld):
+            if ref.created_at is not None:  # that may be another run
+                await self.found(ref)
+            raise
+        check_same(ref, worker)
+        return worker
+
     async def changeable(self, run: str) -> Worker:
         """
         Return the worker of *run*, to be told something.
@@ -151,15 +167,17 @@ class RunLookup:
         Return the worker of a run that is here, or was when it finished; otherwise its record.
 
         Raises:
-            RunNotFound: no run has this id.
+            RunNotFound: no run has this id, or another run than the one of the handle.
         """
         worker = await self.held(ref.id)
         if worker is not None:
+            check_same(ref, worker)
             return worker
         left, deletions = self.left(ref), self._ownership.deletions
         if left is not None and left.state != "failed" and left.left_after == deletions:
             return left
         stored = await self._ownership.record(ref.id)
+        check_same(ref, stored)
         if left is None or (left.acknowledged, left.chain) != (stored.head, stored.chain):
             return stored  # it was retried since, or another run has its id
         left.left_after = deletions
@@ -170,11 +188,18 @@ class RunLookup:
         worker = self._registry.get(ref.id)
         if worker is None or not worker.acknowledged or self._registry.supervisor.is_at_work or not self._is_open():
             return None
-        return worker
+        return worker if ref.worker is worker or is_same(ref, worker) else None
+
+    def ref(self, run: str) -> RunRef:
+        """Return what refers to *run*, which is here, and to no later run of its id if it is in memory."""
+        worker = self._registry.get(run)
+        return RunRef(run, at=None if worker is None else worker.created_at)
 
     def left(self, ref: RunRef) -> Worker | None:
         """Return the worker of a run that has finished here, if it is still in memory."""
-        kept = self._registry.recent.get(ref.id) or ref.worker
+        kept = self._registry.recent.get(ref.id)
+        if kept is None or not is_same(ref, kept):
+            kept = ref.worker
         return kept if kept is not None and kept.has_left else None
 
     async def run(self, found: Worker | RunRecord) -> Run:
@@ -188,3 +213,29 @@ class RunLookup:
             return found.run.memory.successor
         outcome = decode_outcome(found.outcome)
         return (await self.run(found)).memory.successor if outcome is None else outcome.successor
+
+
+def is_same(ref: RunRef, found: Worker | RunRecord) -> bool:
+    """Whether what was *found* under the id of *ref* is the run that its handle was made for, as far as is known."""
+    known, worker = ref.created_at, ref.worker
+    if known is None or found.created_at is None or worker is found:
+        return True
+    return bool(known == found.created_at) and not (worker is not None and worker.has_left and _is_later(worker, found))
+
+
+def _is_later(left: Worker, found: Worker | RunRecord) -> bool:
+    """Whether *found*, which was created at the same time as a run that has *left*, is another run: see its log."""
+    if isinstance(found, Worker):
+        return left.state in ("completed", "cancelled")  # such a run does not come back
+    return found.head <= left.acknowledged and found.chain != left.chain
+
+
+def check_same(ref: RunRef, found: Worker | RunRecord) -> None:
+    """
+    Refuse what was *found* under the id of *ref* if that is another run.
+
+    Raises:
+        RunReplaced: it is.
+    """
+    if not is_same(ref, found):
+        raise RunReplaced(ref.id)
