@@ -1,4 +1,4 @@
-"""What a runner that is open says of a run whose process is killed: nothing drives it, and it can be resumed."""
+"""A run whose process is killed: an open runner says that nothing drives it, and that it can be resumed."""
 
 from __future__ import annotations
 
