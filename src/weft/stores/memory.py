@@ -406,7 +406,10 @@ class MemoryStore:
 
     async def find(self, run: RunId) -> RunRecord:
         """Return the record of a run."""
-        return self._stored(run).record
+        return self._told(self._stored(run).record)
+
+    def _told(self, record: RunRecord) -> RunRecord:
+        return structs.replace(record, owner_died=True) if record.id in self._abandoned else record
 
     async def list(
         self,
@@ -424,7 +427,7 @@ class MemoryStore:
         if after is not None:
             last = _order(after)
             asked = (each for each in asked if each.order < last)
-        return [each.record for each in nlargest(limit, asked, key=attrgetter("order"))]
+        return [self._told(each.record) for each in nlargest(limit, asked, key=attrgetter("order"))]
 
     async def count(
         self,
