@@ -156,18 +156,20 @@ def test_a_run_with_work_in_flight_does_not_notice(store: Any) -> None:
 
     def held(made: bytes) -> int:
         begun.set()
-        go_on.wait(60)
+        go_on.wait()
         return len(made)
 
     flow = Workflow("w", step(grow) >> step(held), step(grow) >> step(len, name="size") >> total)
-    with Runner(store, memory_budget=4 * LARGE) as runner:
-        runner.start(flow, id="w", max_concurrency=4)
-        handles = [runner.send("w", 0)]
-        begun.wait()
-        handles += [runner.send("w", x) for x in range(1, 4)]
-        runner.wait_until("w", lambda run: len(run.values("total")) == 4)
-        runner.evict("w")
-        go_on.set()
+    with Runner(store, memory_budget=4 * LARGE, threads=8) as runner:
+        try:
+            runner.start(flow, id="w", max_concurrency=8)  # four are held, and the others must not wait for them
+            handles = [runner.send("w", 0)]
+            begun.wait()
+            handles += [runner.send("w", x) for x in range(1, 4)]
+            runner.wait_until("w", lambda run: len(run.values("total")) == 4)
+            runner.evict("w")
+        finally:
+            go_on.set()
 
         assert [handle.result()["held"] for handle in handles] == [LARGE + x for x in range(4)]
         assert sorted(runner.wait("w").values("held")) == [LARGE + x for x in range(4)]
