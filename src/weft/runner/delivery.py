@@ -11,13 +11,16 @@ Invariant: an input or a signal that becomes a message has a key, so a message t
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from weft.core import events as ev
 from weft.core.run.runnable import RunnableRef
-from weft.errors import RunClosed, RunNotHeld, RunParked
+from weft.core.run.waits import receive_signal
+from weft.errors import RunClosed, RunNotHeld, RunParked, UnresolvedFunction
 from weft.log import needs_encoding
 from weft.ports.store import RunRecord
 from weft.runner.execution.cancelling import cancel_steps
@@ -27,6 +30,8 @@ from weft.runner.handle import RunRef
 from weft.runner.registry.mailbox import MERGE_POLICIES
 from weft.runner.runtime import Runtime
 from weft.typing import PoliciesMode
+
+_log = logging.getLogger("weft.runner")
 
 
 class Posted(NamedTuple):
@@ -103,12 +108,29 @@ class Delivery:
                 raise
             return await self.signal(RunRef(successor), name, value, key=key, by=by)
         except RunNotHeld as refused:
+            if self._is_left_alone(refused):
+                await self._check_signal(ref.id, name, value, key)
             at = self._runtime.dispatcher.clock.time()
             signal = ev.SignalReceived(0, name, value, at, key or uuid.uuid4().hex, by)
             return Posted(signal, await self.post(refused, "signal", signal))
         take_signal(worker, name, value, key=key, by=by)
         await self._lookup.taken(worker)
         return None
+
+    async def _check_signal(self, id: str, name: str, value: Any, key: str | None) -> None:
+        """
+        See, on a copy of a run that no process drives, that it would take a signal now: later the sender is gone.
+
+        Raises:
+            UnknownSignal, InvalidSignal: it would not.
+        """
+        copy = (await self._runtime.loader.read(id)).run
+        with suppress(UnresolvedFunction):  # what is not offered here cannot judge the value
+            receive_signal(copy, name, value, at=self._runtime.dispatcher.clock.time(), key=key)
+
+    def _is_left_alone(self, refused: RunNotHeld) -> bool:
+        """Whether no process drives a run, and none comes for it by itself."""
+        return refused.owner is None and not self._runtime.has_workers
 
     async def finish(self, ref: RunRef, by: str | None) -> None:
         """Let the run *ref* accept no more input, and finish when nothing is left to do."""
@@ -188,4 +210,10 @@ class Delivery:
         if isinstance(event, ev.PolicyChanged) and mode == "merge":
             kind = MERGE_POLICIES
         await mailbox.post(refused.run_id, kind, event)
+        if self._is_left_alone(refused):
+            _log.info(
+                "no process drives run %r: a message (%s) is stored, and taken in or refused when the run is resumed; "
+                "unread(%r) has it until then",
+                *(refused.run_id, kind, refused.run_id),
+            )
         return stored

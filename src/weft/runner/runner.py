@@ -580,8 +580,9 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         Send the run *id* the signal *name*: the component that has waited for it longest takes it, or it is kept.
 
         When this returns, the signal is stored.  A run that another process drives finds it in its inbox, and that
-        process gets a second to refuse it.  A run that no process drives takes it, or refuses it, when it is resumed;
-        then only its log says so.
+        process gets a second to refuse it.  A run that no process drives takes it when it is resumed: the signal is
+        refused here if the run would not take it as it is now, and if that changes before, only its log says so.  In a
+        fleet, where a worker comes for the run, it is not looked at here.
 
         Args:
             value: what is sent along.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -111,6 +112,30 @@ def test_what_is_wrong_with_a_signal_is_said_where_it_is_sent(two_stores: tuple[
     asynchronously(main)
 
 
+def test_what_is_wrong_with_a_signal_for_a_run_that_nothing_drives_is_said_where_it_is_sent(
+    two_stores: tuple[FullStore, FullStore], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with AsyncRunner(two_stores[0]) as runner:
+            await runner.start(orders, 1, id="o")
+            await runner.wait_until("o", lambda run: run.status == "waiting")
+            await runner.stop("o")
+
+            with pytest.raises(UnknownSignal, match="approved"):
+                await runner.signal("o", "aproved")
+            with pytest.raises(InvalidSignal):
+                await runner.signal("o", "approved", {"by": 5})
+            assert await runner.unread("o") == []
+            with caplog.at_level(logging.INFO, "weft.runner"):
+                await runner.signal("o", "approved", {"by": "Ada"})
+            assert "no process drives run 'o': a message (signal) is stored" in caplog.text
+            assert [type(each).__name__ for each in await runner.unread("o")] == ["SignalReceived"]
+
+            assert await (await runner.resume("o", workflow=orders)).result() == "shipped, said Ada"
+
+    asynchronously(main)
+
+
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let senders wait for the answer of a busy owner as long as it takes."""
@@ -160,6 +185,7 @@ def test_a_signal_for_a_run_that_no_process_drives_is_stored_and_refused_later(t
         async with AsyncRunner(SQLiteStore(tmp_path / "runs.db")) as owner:
             await owner.start(orders, 1, id="o")
         async with AsyncRunner(SQLiteStore(tmp_path / "runs.db")) as other:
+            other._runtime.has_workers = True  # as a client of a fleet, it leaves the decision to the worker
             await other.signal("o", "approved", {"by": 5})
 
             handle = await other.resume("o", workflow=orders)
