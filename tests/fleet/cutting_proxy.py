@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
+import math
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -15,12 +16,15 @@ class CuttingProxy:
     Passes connections on to the server of *dsn*.
 
     Args:
-        cut: how likely each piece of data from a client is the last of its connection: half of it is passed on.
-        mute: how likely each answer is lost with its connection: what it answers was done.
+        cut: whether pieces of data from clients are the last of their connections: half of each is passed on.
+        mute: whether answers are lost with their connections: what they answer was done.
+
+    The pieces whose numbers are squares are lost.  so the gaps grow, and a client that tries again succeeds.
     """
 
-    def __init__(self, dsn: str, draw: random.Random, *, cut: float, mute: float) -> None:
-        self._parts, self._draw, self._cut, self._mute = urlsplit(dsn), draw, cut, mute
+    def __init__(self, dsn: str, *, cut: bool = False, mute: bool = False) -> None:
+        self._parts, self._cut, self._mute = urlsplit(dsn), cut, mute
+        self._pieces: Counter[bool] = Counter()
         self.cuts = 0
         self.is_calm = False
 
@@ -54,10 +58,11 @@ class CuttingProxy:
                     each.transport.abort()
 
     async def _copy(
-        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, likely: float, *, half: bool
+        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, cuts: bool, *, half: bool
     ) -> None:
         while data := await source.read(65536):
-            if not self.is_calm and self._draw.random() < likely:
+            self._pieces[half] += not self.is_calm
+            if not self.is_calm and cuts and math.isqrt(self._pieces[half]) ** 2 == self._pieces[half]:
                 self.cuts += 1
                 if half:
                     target.write(data[: len(data) // 2])

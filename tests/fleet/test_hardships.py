@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import time
 from typing import Any
 
@@ -18,7 +17,7 @@ from weft import AsyncClient, events
 from weft.fleet import FleetWorker
 from weft.stores import PostgresStore
 
-RUNS = 40
+RUNS = int(os.environ.get("WEFT_FAULT_RUNS", "20"))
 
 
 async def check_all(client: AsyncClient, ids: list[str]) -> None:
@@ -34,11 +33,10 @@ async def check_all(client: AsyncClient, ids: list[str]) -> None:
     await until(is_empty)
 
 
-@pytest.mark.skipif(not os.environ.get("WEFT_FAULT_RUNS"), reason="a run is left waiting now and then: make faults")
-@pytest.mark.parametrize(("cut", "mute"), [(0.04, 0.0), (0.0, 0.04)], ids=["in a statement", "before an answer"])
-def test_connections_that_are_cut_lose_and_repeat_nothing(dsn: str, cut: float, mute: float) -> None:
+@pytest.mark.parametrize(("cut", "mute"), [(True, False), (False, True)], ids=["in a statement", "before an answer"])
+def test_connections_that_are_cut_lose_and_repeat_nothing(dsn: str, cut: bool, mute: bool) -> None:
     async def main() -> None:
-        proxy = CuttingProxy(dsn, random.Random(7), cut=cut, mute=mute)  # noqa: S311 - not a secret
+        proxy = CuttingProxy(dsn, cut=cut, mute=mute)
         async with asyncio.timeout(120), AsyncClient(dsn) as client, proxy.open() as through:
             async with working(through, lease=2.0, concurrency=8):
                 ids = (await client.start_many("chain", range(RUNS))).ids
@@ -51,17 +49,17 @@ def test_connections_that_are_cut_lose_and_repeat_nothing(dsn: str, cut: float, 
 
 def test_a_client_whose_answers_are_lost_starts_each_run_once(dsn: str) -> None:
     async def main() -> None:
-        proxy = CuttingProxy(dsn, random.Random(11), cut=0.0, mute=0.2)  # noqa: S311 - not a secret
+        proxy = CuttingProxy(dsn, mute=True)
         async with asyncio.timeout(120), AsyncClient(dsn) as direct, proxy.open() as through:
             proxy.is_calm = True
             async with AsyncClient(through) as client:
                 proxy.is_calm = False
-                for i in range(15):
+                for i in range(10):
                     await client.start("chain", i, id=f"r{i}")
                 proxy.is_calm = True
             assert proxy.cuts > 0
-            assert await direct.count() == 15
-            assert await direct.queue_depth() == 15
+            assert await direct.count() == 10
+            assert await direct.queue_depth() == 10
 
     asyncio.run(main())
 

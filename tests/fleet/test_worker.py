@@ -151,7 +151,7 @@ def test_an_orderly_stop_leaves_runs_that_can_be_claimed_at_once(dsn: str) -> No
 
             known = [(each.name, each.version) for each in registry.workflows()]
             (record,) = await store.claim(5, queues=["default"], workflows=known)
-            assert (record.id, record.owner_died) == ("a", False)
+            assert (record.id, record.died_in) == ("a", None)
             assert worker.state == "stopped"
 
     asyncio.run(main())

@@ -90,9 +90,13 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """
     owner_died: bool = False
     """
-    Whether the last owner died without releasing the run, which is free then; in the answer of
-    :meth:`OwnedStore.acquire` the one before.  A store that cannot tell says False; then a run that keeps killing its
-    process is not noticed.
+    Whether the last owner died without releasing the run, which is free then.  A store that cannot tell says False.
+    """
+    died_in: int | None = None
+    """
+    In the answer of :meth:`OwnedStore.acquire`: the epoch of the first owner that died without releasing the run, of
+    those since its last event; None if all have released it.  A store that cannot tell says None; then a run that keeps
+    killing its process is not noticed.
     """
 
 
@@ -444,8 +448,9 @@ class OwnedStore(Protocol):
         """
         Own the run, in a new epoch: earlier owners can no longer append, nor can earlier workers of this owner.
 
-        The record says whether the owner before died without releasing the run (``owner_died``): a store that was
-        closed has released its runs, and an owner that acquires its own run again has not died.
+        The record says in which epoch an owner died without releasing the run (``died_in``): a store that was closed
+        has released its runs, and an owner that acquires its own run again has not died.  It says so until the run has
+        another event, so a call that is repeated, and an owner that leaves without a word, hide no death.
 
         Raises:
             RunNotFound: nothing was ever stored under this id.

@@ -130,7 +130,7 @@ class LiveViews(ExternalCompletions):
             InvalidSignal: it was refused.
         """
         before, signal = posted.record, posted.signal
-        if before is None or before.owner is None or before.owner_died:
+        if before is None or before.owner is None:
             return
         reader, position = self._runtime.loader.follow(before.id, before), before.head
         until = asyncio.get_running_loop().time() + TAKEN_IN

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
 from operator import attrgetter
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from msgspec import structs
 
@@ -64,12 +64,20 @@ _OWNER = "this process"
 _IDLE: Final[tuple[RunStatus, ...]] = ("idle",)
 
 
+class _Death(NamedTuple):
+    """The death of an owner: its epoch, and the head of the run at that time."""
+
+    epoch: int
+    head: int
+
+
 class _Stored:
     """One run: its record as it was last changed, and how far its log has come since."""
 
     __slots__ = (
         "_record",
         "chain",
+        "died",
         "epoch",
         "facts",
         "head",
@@ -91,6 +99,8 @@ class _Stored:
         self.streams: StreamsOfRun | None = None
         self.snapshot: StoredSnapshot | None = None
         self.successor: RunId | None = None
+        self.died: _Death | None = None
+        """The first owner that died since the last event."""
         self._set(record)
 
     def _set(self, record: RunRecord) -> None:
@@ -180,7 +190,7 @@ class MemoryStore:
         self._runs: dict[RunId, _Stored] = {}
         self._definitions: dict[ContentHash, bytes] = {}
         self._abandoned: set[RunId] = set()
-        """Runs whose owner died, as :meth:`crash` says."""
+        """Runs whose owner died, as :meth:`crash` says, and that have had none since."""
         self._is_open = False
         self._posted = 0
         """The number of the last message."""
@@ -386,10 +396,13 @@ class MemoryStore:
 
     def _own(self, stored: _Stored) -> RunRecord:
         stored.record = record = structs.replace(stored.record, owner=_OWNER, epoch=stored.record.epoch + 1)
-        if record.id not in self._abandoned:
+        if record.id in self._abandoned:
+            self._abandoned.remove(record.id)
+            if stored.died is None or stored.died.head != record.head:
+                stored.died = _Death(record.epoch - 1, record.head)
+        if stored.died is None or stored.died.head != record.head:
             return record
-        self._abandoned.remove(record.id)
-        return structs.replace(record, owner_died=True)
+        return structs.replace(record, died_in=stored.died.epoch)
 
     async def release(self, runs: Iterable[RunId]) -> None:
         """Give these runs up."""

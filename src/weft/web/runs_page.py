@@ -203,6 +203,6 @@ def _from_record(record: RunRecord) -> Attention | None:
 def as_data(record: RunRecord) -> dict[str, Any]:
     """Return *record* as data, without what only Weft can read."""
     told = {name: getattr(record, name) for name in record.__struct_fields__}
-    for name in ("outcome", "chain", "owner_died"):
+    for name in ("outcome", "chain", "died_in"):
         del told[name]
     return told

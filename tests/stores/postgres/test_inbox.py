@@ -93,7 +93,7 @@ def test_a_finished_run_leaves_the_queue_and_a_message_brings_it_back(dsn: str, 
 
         assert [tuple(row) for row in await ask(store, "select owner, wake from weft_queue")] == [(None, 2)]
         record = await store.acquire("s")
-        assert not record.owner_died
+        assert record.died_in is None
         assert [each.body for each in await store.messages()] == [b"retry", b"and again"]
         numbers = tuple(each.number for each in await store.messages())
         await write(store, more("s", 2, epoch=2, taken=numbers, status="completed", release=True))

@@ -97,7 +97,7 @@ def test_an_owner_that_was_frozen_past_its_lease_loses_what_was_taken_and_keeps_
         await expire(store, store._opened.lease.known)
         async with PostgresStore(dsn, schema=schema) as other:
             record = await other.acquire("taken")
-            assert record.owner_died
+            assert record.died_in is not None
             await write(other, more("taken", 1, b"theirs", epoch=record.epoch))
 
             late, kept = await store.append([more("taken", 1, b"mine"), more("kept", 1)])
@@ -140,7 +140,7 @@ def test_old_rows_of_workers_are_removed_when_no_run_names_them(dsn: str, schema
         await store.acquire("a")
 
         assert len(await ask(store, "select 1 from weft_workers where expires_at < now() - interval '8 days'")) == 1
-        assert (await store.acquire("b")).owner_died
+        assert (await store.acquire("b")).died_in is not None
         await store.close()
 
     asyncio.run(main())
@@ -175,7 +175,7 @@ def test_a_killed_process_of_this_machine_frees_its_runs_at_once(dsn: str, schem
     async def act(store: PostgresStore) -> tuple[list[str], int, bool]:
         free = [each.id for each in await store.list_free()]
         record = await store.acquire("r")
-        return free, record.epoch, record.owner_died
+        return free, record.epoch, record.died_in is not None
 
     assert inside(PostgresStore(dsn, schema=schema), act) == (["r"], 2, True)
 
@@ -197,7 +197,7 @@ def test_the_runs_of_another_machine_are_free_when_the_lease_has_expired_and_not
             await ask(gone, "update weft_workers set expires_at = clock_timestamp() where machine = 'another'")
 
             assert [each.id for each in await store.list_free()] == ["r"]
-            assert (await store.acquire("r")).owner_died
+            assert (await store.acquire("r")).died_in is not None
 
     asyncio.run(main())
 

@@ -45,7 +45,7 @@ def test_a_killed_process_frees_its_runs_at_once_and_loses_nothing_it_was_told(p
     told = max(told, killed(process))
     record = inside(SQLiteStore(path), lambda store: store.acquire("r"))
 
-    assert (record.epoch, record.owner_died) == (2, True)
+    assert (record.epoch, record.died_in) == (2, 1)
     assert told <= record.head <= told + 1  # the last one may have been written and not told
     loaded = inside(SQLiteStore(path), lambda store: store.load("r"))
     assert [each.first for each in loaded.segments] == list(range(1, record.head + 1))
@@ -174,7 +174,7 @@ def test_a_store_that_was_closed_while_the_file_was_locked_has_not_died(tmp_path
         holder.rollback()
         holder.close()
         async with SQLiteStore(path) as other:
-            return (await other.acquire("r")).owner_died
+            return (await other.acquire("r")).died_in is not None
 
     assert asyncio.run(main()) is False
 
@@ -198,4 +198,4 @@ def test_only_the_last_deaths_are_remembered(tmp_path: Path, monkeypatch: pytest
 
     taken = inside(SQLiteStore(path), lambda store: store.acquire_many("abc"))
 
-    assert {run: record.owner_died for run, record in taken.items()} == {"a": False, "b": True, "c": True}
+    assert {run: record.died_in is not None for run, record in taken.items()} == {"a": False, "b": True, "c": True}

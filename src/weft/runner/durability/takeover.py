@@ -19,6 +19,7 @@ Invariants:
    run was changed; a step that is announced is not, and neither is an input, which may come before every death.
 3. A release does not count, whatever was in flight then; it does not reset the count either.
 4. An owner that starts nothing and goes leaves the count as it found it: what it learnt of the owner before is noted.
+   Until it has noted that, the store remembers the death, so it may go without a word, or ask the store twice.
 """
 
 from __future__ import annotations
@@ -53,28 +54,28 @@ class Takeover(msgspec.Struct, frozen=True):
         return self.deaths >= MOST
 
 
-def takeover(log: Sequence[Any], epoch: int, *, owner_died: bool, was_parked: bool) -> Takeover | None:
+def takeover(log: Sequence[Any], died_in: int | None, *, was_parked: bool) -> Takeover | None:
     """
     Return what to note in *log* before something starts; None if there is nothing to note.
 
     Args:
-        epoch: the epoch in which the run was acquired just now; that of the owner before is one less.
-        owner_died: whether that one died without releasing the run.
+        died_in: the epoch of the first owner that died without releasing the run, of those since its last event; None
+            if none did.
         was_parked: whether the run was parked, so that a person has resumed it: then the count begins again.
 
     >>> started = [ev.WorkflowDefined(1, "r", None), ev.InputReceived(2, 5, 1)]
-    >>> takeover(started, 2, owner_died=False, was_parked=False)
-    >>> takeover(started, 2, owner_died=True, was_parked=False)
+    >>> takeover(started, None, was_parked=False)
+    >>> takeover(started, 1, was_parked=False)
     Takeover(deaths=1, is_news=False)
-    >>> takeover([*started, ev.RunTakenOver(3, 1, 2, "crash")], 3, owner_died=True, was_parked=False)
+    >>> takeover([*started, ev.RunTakenOver(3, 1, 2, "crash")], 2, was_parked=False)
     Takeover(deaths=2, is_news=True)
-    >>> takeover([*started, ev.RunTakenOver(3, 2, 3, "crash")], 4, owner_died=True, was_parked=False).is_poison
+    >>> takeover([*started, ev.RunTakenOver(3, 2, 3, "crash")], 3, was_parked=False).is_poison
     True
     """
     noted = last_takeover(log) or _NOTHING
     if was_parked:
         return Takeover(0, is_news=True) if noted.deaths else None
     if not noted.deaths:  # whether that one had started something is not known
-        return Takeover(1) if owner_died else None
-    is_fatal = owner_died and noted.epoch == epoch - 1  # else that one has started nothing, or has not died
+        return Takeover(1) if died_in is not None else None
+    is_fatal = noted.epoch == died_in  # else that one has started nothing, or has not died
     return Takeover(noted.deaths + is_fatal, is_news=is_fatal)

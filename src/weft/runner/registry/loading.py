@@ -277,7 +277,7 @@ class RunLoader:
         if owned is None or is_at_rest:  # under other strategies the log may not know of what was in flight
             return None
         was_parked = was_parked or owned.status == "parked"
-        return takeover(worker.run.memory.log, owned.epoch, owner_died=owned.owner_died, was_parked=was_parked)
+        return takeover(worker.run.memory.log, owned.died_in, was_parked=was_parked)
 
     async def visit(self, run: str, call: Callable[[Worker], Awaitable[T]]) -> T:
         """

@@ -171,11 +171,17 @@ class Appender:
             refused = [place for number, place in enumerate(left, 1) if number not in done]
             standing = await self._look_up(db, [batch[place] for place in refused])
             left = []
+            repeated: list[str] = []
             for place, run in zip(refused, standing, strict=True):
                 try:
                     answers[place] = judged(batch[place], run, owner)
                 except Retry:
                     left.append(place)
+                else:
+                    if answers[place] is None and batch[place].release:
+                        repeated.append(batch[place].run)
+            if repeated and owner is not None:  # the first attempt may have ended between writing and releasing
+                await release(db, self._statements, repeated, owner)
             if not left:
                 return answers
         raise StoreUnavailable(self._store, f"run {batch[left[0]].run!r} changes all the time")

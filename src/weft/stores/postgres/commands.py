@@ -133,8 +133,8 @@ async def acquire_many(
     for attempt in range(_TRIES):
         if not left:
             break
-        for died, *row in await db.fetch(statements["acquire"], left, owner, process.name):
-            taken[row[1]] = _record(row, owner_died=died)
+        for died_in, *row in await db.fetch(statements["acquire"], left, owner, process.name):
+            taken[row[1]] = _record(row, died_in=died_in)
         left = [run for run in left if run not in taken]
         if left:
             refused = await _refusals(db, statements, left)
@@ -156,17 +156,32 @@ async def claim(
     workflows: Sequence[tuple[str, str]],
     owner: int,
     process: Process,
+    number: int,
 ) -> list[RunRecord]:
     """Own runs that are due and free; one whose row is damaged is logged, and left alone by the others too."""
     names, versions = [name for name, _ in workflows], [version for _, version in workflows]
-    claimed: list[RunRecord] = []
-    for died, *row in await db.fetch(statements["claim"], limit, queues, names, versions, owner, process.name):
-        record = _record(row, owner_died=died)
+    found = await db.fetch(statements["claim"], limit, queues, names, versions, owner, process.name, number)
+    return _readable(found)
+
+
+async def settle(
+    db: Any, statements: Statements, numbers: Sequence[int], owner: int, process: Process
+) -> list[RunRecord]:
+    """Return the runs that the claims of these *numbers* have taken; they take nothing more from now on."""
+    async with db.transaction():
+        await db.execute(statements["settle"], owner, max(numbers))
+        return _readable(await db.fetch(statements["settled"], owner, list(numbers), process.name))
+
+
+def _readable(claimed: Sequence[Any]) -> list[RunRecord]:
+    records: list[RunRecord] = []
+    for died_in, *row in claimed:
+        record = _record(row, died_in=died_in)
         if isinstance(record, RunRecord):
-            claimed.append(record)
+            records.append(record)
         else:
             _log.error("a run is left alone: %s", record)
-    return claimed
+    return records
 
 
 async def defer(db: Any, statements: Statements, runs: Sequence[RunId], owner: int, seconds: float) -> None:
@@ -199,9 +214,9 @@ async def _refusals(db: Any, statements: Statements, runs: Collection[RunId]) ->
     return refused
 
 
-def _record(row: Sequence[Any], *, owner_died: bool) -> RunRecord | StoreError:
+def _record(row: Sequence[Any], *, died_in: int | None) -> RunRecord | StoreError:
     try:
-        return rows.record(row, owner_died=owner_died)
+        return rows.record(row, died_in=died_in)
     except DamagedRow as error:
         return error
 

@@ -51,6 +51,7 @@ from weft.stores.postgres import (
     streams,
 )
 from weft.stores.postgres.appending import Appender
+from weft.stores.postgres.claims import Claims
 from weft.stores.postgres.connection import Connection
 from weft.stores.postgres.error_mapping import problem
 from weft.stores.postgres.hints import Hints, look_out, runs_in, teller
@@ -84,6 +85,7 @@ class _Opened(NamedTuple):
     others: Connection
     appender: Appender
     hints: Hints
+    claims: Claims
 
 
 class PostgresStore:
@@ -212,7 +214,9 @@ class PostgresStore:
         )
         appender = Appender(self._statements, self._name, self._queue)
         loop = asyncio.get_running_loop()
-        return _Opened(loop, os.getpid(), process, channel, lease, self._connection(), others, appender, hints)
+        return _Opened(
+            loop, os.getpid(), process, channel, lease, self._connection(), others, appender, hints, Claims()
+        )
 
     def _connection(self) -> Connection:
         return Connection(self._connect, self._name, is_prepared=self._is_prepared)
@@ -532,10 +536,20 @@ class PostgresStore:
     async def claim(
         self, limit: int, *, queues: Collection[str], workflows: Collection[tuple[str, str]]
     ) -> Sequence[RunRecord]:
-        """Own at most *limit* runs that are due and free, in a new epoch; return their records, most urgent first."""
+        """
+        Own at most *limit* runs that are due and free, in a new epoch; return their records, most urgent first.
+
+        If an earlier claim was not answered, return the runs that it has taken.
+        """
         opened, known = self._usable(), sorted(workflows)
         owner = await opened.lease.key()
-        return await self._ask(commands.claim, limit, list(dict.fromkeys(queues)), known, owner, opened.process)
+        claims = opened.claims
+        if found := await claims.settled(lambda numbers: self._ask(commands.settle, numbers, owner, opened.process)):
+            return found
+        asked = list(dict.fromkeys(queues))
+        return await claims.answered(
+            lambda number: self._ask(commands.claim, limit, asked, known, owner, opened.process, number)
+        )
 
     async def expire_dead_neighbours(self) -> bool:
         """End the leases of processes of this machine that are dead; return whether there were some."""

@@ -48,6 +48,7 @@ _REMOVED_PACKS = query("removed_packs")
 _BEGINS_SEGMENT = query("begins_segment")
 _FORSAKE_LARGE_FACT = query("forsake_large_fact")
 _ACQUIRE_MAIL = query("acquire_mail")
+_DIED = "select died_epoch, died_head from runs where key = ?"
 _FORGET_SNAPSHOT = "delete from snapshots where run = ?"
 _REMOVED = "update store set generation = generation + 1"  # so that the note of the last commit is not trusted
 
@@ -165,10 +166,8 @@ def acquire(db: sqlite3.Connection, session: Session, run: RunId) -> RunRecord:
     """Own the run, in a new epoch."""
     with transaction(db):
         key = _key_if_free(db, session, run)
-        _, owner, _ = find_owned(db, run)  # what is damaged is not touched
-        db.execute(_ACQUIRE, (session.key, key))
-        db.execute(_ACQUIRE_MAIL, (session.key, key))
-        return replace(find(db, run)[1], owner_died=session.is_left_by_death(db, owner))
+        _, owner, record = find_owned(db, run)  # what is damaged is not touched
+        return _acquired(db, session, key, owner, record)
 
 
 def acquire_many(
@@ -176,7 +175,6 @@ def acquire_many(
 ) -> dict[RunId, RunRecord | StoreError]:
     """Own each of *runs*, in a new epoch; return its record, or why not."""
     taken: dict[RunId, RunRecord | StoreError] = {}
-    keys: list[int] = []
     with transaction(db):
         holders = session.others_alive(db)
         for run in dict.fromkeys(runs):
@@ -188,12 +186,18 @@ def acquire_many(
             if owner in holders:
                 taken[run] = RunOwned(run, holders[owner])
             else:
-                died = session.is_left_by_death(db, owner)
-                taken[run] = replace(record, epoch=record.epoch + 1, owner=session.words, owner_died=died)
-                keys.append(key)
-        db.executemany(_ACQUIRE, [(session.key, key) for key in keys])
-        db.executemany(_ACQUIRE_MAIL, [(session.key, key) for key in keys])
+                taken[run] = _acquired(db, session, key, owner, record)
     return taken
+
+
+def _acquired(db: sqlite3.Connection, session: Session, key: int, owner: int | None, record: RunRecord) -> RunRecord:
+    """Own the run of *record*, whose last owner was the session *owner*; return its record as it is then."""
+    is_left = session.is_left_by_death(db, owner)
+    db.execute(_ACQUIRE, (session.key, key, is_left, record.head))
+    db.execute(_ACQUIRE_MAIL, (session.key, key))
+    died_epoch, died_head = db.execute(_DIED, (key,)).fetchone()
+    died_in = died_epoch if died_head == record.head else None
+    return replace(record, epoch=record.epoch + 1, owner=session.words, died_in=died_in)
 
 
 def remove_dead_sessions(db: sqlite3.Connection, session: Session) -> None:

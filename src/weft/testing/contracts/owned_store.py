@@ -10,7 +10,7 @@ import pytest
 
 from weft.core.components.step import step
 from weft.core.workflow import Workflow
-from weft.errors import OwnershipLost, RunNotFound, WeftError
+from weft.errors import OwnershipLost, RunNotFound, StoreError, WeftError
 from weft.executors import TaskExecutor
 from weft.ports.store import FINISHED, FIRST_EPOCH, RunRecord, RunStatus
 from weft.runner import AsyncRunner
@@ -97,13 +97,29 @@ class OwnedStoreContract:
         one, many = await store.acquire("a"), await store.acquire_many(["b", "released"])
 
         assert [each.id for each in listed] == ["a", "b", "released"]
-        assert one.owner_died
-        assert {run: isinstance(each, RunRecord) and each.owner_died for run, each in many.items()} == {
-            "b": True,
-            "released": False,
-        }
-        assert not (await store.acquire("a")).owner_died
-        assert not (await store.find("a")).owner_died
+        assert one.died_in == 1
+        assert {run: _died_in(each) for run, each in many.items()} == {"b": 1, "released": None}
+        assert (await store.find("a")).died_in is None
+
+    @opened
+    async def test_a_death_is_told_until_the_run_has_another_event(self, store: OwnedLogStore) -> None:
+        await write(store, first("a"), first("b"))
+        await self.crash(store)
+        await store.open()
+
+        told = [(await store.acquire("a")).died_in, (await store.acquire("a")).died_in]  # the first answer may be lost
+        await store.release(["a"])  # the run could not be loaded
+        told.append((await store.acquire("a")).died_in)
+        await self.crash(store)  # before it could say something
+        await store.open()
+        told += [_died_in(each) for each in (await store.acquire_many(["a"])).values()]
+        await write(store, more("a", 1, epoch=5))
+        told.append((await store.acquire("a")).died_in)
+        await self.crash(store)
+        await store.open()
+        told.append((await store.acquire("a")).died_in)
+
+        assert told == [1, 1, 1, 1, None, 6]
 
     @opened
     async def test_an_owner_that_has_released_a_run_has_not_died(self, store: OwnedLogStore) -> None:
@@ -111,13 +127,13 @@ class OwnedStoreContract:
         await store.release(["a"])
         await write(store, more("b", 1, release=True))
 
-        assert not (await store.acquire("a")).owner_died
-        assert not (await store.acquire("b")).owner_died
-        assert not (await store.acquire("c")).owner_died  # its owner takes it again
+        assert (await store.acquire("a")).died_in is None
+        assert (await store.acquire("b")).died_in is None
+        assert (await store.acquire("c")).died_in is None  # its owner takes it again
         await store.close()
         await store.open()
         taken = await store.acquire_many("abc")
-        assert [isinstance(each, RunRecord) and each.owner_died for each in taken.values()] == [False] * 3
+        assert [_died_in(each) for each in taken.values()] == [None] * 3
 
     @in_a_loop
     async def test_a_run_that_kills_its_owners_is_parked_although_one_of_them_has_started_nothing(
@@ -228,3 +244,8 @@ class OwnedStoreContract:
             last = page[-1]
 
         assert pages == [names[0:8:2], names[8:16:2], names[16::2]]
+
+
+def _died_in(answer: RunRecord | StoreError) -> int | None:
+    assert isinstance(answer, RunRecord)
+    return answer.died_in

@@ -88,7 +88,7 @@ class QueueStoreContract:
         rest = await claimed(another)
 
         assert isinstance(record, RunRecord)
-        assert (record.id, record.epoch, record.head, record.owner_died) == ("a", 2, 1, False)
+        assert (record.id, record.epoch, record.head, record.died_in) == ("a", 2, 1, None)
         assert record.owner is not None
         assert rest == ["b"]
         assert await claimed(store) == await claimed(another) == []
@@ -191,7 +191,7 @@ class QueueStoreContract:
 
         (record,) = await another.claim(9, queues=["default"], workflows=KNOWN)
 
-        assert (record.id, record.epoch, record.owner_died) == ("a", 3, False)
+        assert (record.id, record.epoch, record.died_in) == ("a", 3, None)
 
     @opened
     async def test_runs_of_a_dead_owner_are_free_and_its_late_append_is_refused(
@@ -204,7 +204,7 @@ class QueueStoreContract:
         (record,) = await another.claim(9, queues=["default"], workflows=KNOWN)
         (refused,) = await another.append([more("a", 1, epoch=2)])
 
-        assert (record.epoch, record.owner_died) == (3, True)
+        assert (record.epoch, record.died_in) == (3, 2)
         assert isinstance(refused, OwnershipLost)
 
     @opened

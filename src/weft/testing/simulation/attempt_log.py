@@ -296,7 +296,7 @@ class AttemptLog:
     def _check_starts(self, run: str, durable: int, runnable: Runnable) -> None:
         """
         Check that *run* is not started again after it was started in each of the last three processes, and these have
-        died without progress.  One that died while it parked the run leaves no trace, so then it is started once more.
+        died without progress.
         """
         log = runnable.lineage.log
         events = log.known_events() if isinstance(log, PagedLog) else log

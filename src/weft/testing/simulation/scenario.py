@@ -194,8 +194,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def has_plain_lives(self) -> bool:
-        """Whether a process acquires a run once, knows when it has, and loses it only when it ends."""
-        is_lost = self.stops or self.crowds or self.refusals or self.weather.lies
+        """Whether a process loses a run only when it ends."""
+        is_lost = self.stops or self.crowds or self.refusals
         return not is_lost and not self.is_wanted_twice
 
     def policies_of(self, component: str) -> tuple[Policy, ...]:

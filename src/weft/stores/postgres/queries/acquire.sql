@@ -1,4 +1,5 @@
--- Own the runs that are free, each in its next epoch.  Returns their records, and whether the owner before died.
+-- Own the runs that are free, each in its next epoch.  Returns their records, and the epoch of the first owner that died
+-- since the last event.
 -- Whether a run is free is checked again on the newest version of its row in the queue, where others may be faster.
 with asked as (
     select r.key, r.queue, r.priority, coalesce(
@@ -13,7 +14,7 @@ with asked as (
 ), held as (
     insert into {schema}.weft_queue as q (run, owner, scheduled_at, wake, queue, priority)
     select key, $2, 'infinity', 0, queue, priority from asked order by key
-    on conflict (run) do update set owner = excluded.owner
+    on conflict (run) do update set owner = excluded.owner, claim = null
     where q.owner is null or q.owner = excluded.owner or exists (
         select from {schema}.weft_workers w
         where w.key = q.owner and (w.ended_at is not null or w.expires_at <= statement_timestamp())
@@ -21,13 +22,17 @@ with asked as (
     returning run
 ), raised as (
     update {schema}.weft_runs r
-    set epoch = r.epoch + 1
+    set epoch = r.epoch + 1,
+        died_epoch = case when r.died_head is distinct from r.head
+                           and r.key = any(array(select a.key from asked a where a.is_left)) then r.epoch
+                          else r.died_epoch end,
+        died_head = case when r.key = any(array(select a.key from asked a where a.is_left)) then r.head
+                         else r.died_head end
     from held h
     where r.key = h.run
     returning r.*
 )
-select a.is_left, r.key, r.id, r.workflow, r.version, r.status, r.reason, r.failures, r.dead_letters, r.outcome,
-       r.head, r.chain, r.epoch, r.created_at, r.updated_at, r.finished_at, r.wake_at, r.first,
-       $3::text as owner
+select case when r.died_head = r.head then r.died_epoch end, r.key, r.id, r.workflow, r.version, r.status, r.reason,
+       r.failures, r.dead_letters, r.outcome, r.head, r.chain, r.epoch, r.created_at, r.updated_at, r.finished_at,
+       r.wake_at, r.first, $3::text as owner
 from raised r
-join asked a on a.key = r.key

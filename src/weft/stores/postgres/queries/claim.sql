@@ -2,7 +2,10 @@
 -- New runs with a key are in the order of their turns, and alternate with the others.
 -- Rows that another process has locked are skipped.  Each priority of each queue is read in the order of its index, so
 -- runs that are due later are not looked at.  A parked run is only for messages that it takes while it is parked.
-with recursive level as (
+-- $7 is the number of this claim.  It takes nothing if `settle` has come before it, and `settle` waits for its end.
+with recursive me as materialized (
+    select from {schema}.weft_workers w where w.key = $5 and w.settled < $7::bigint for key share
+), level as (
     select n.queue, greatest((
         select max(q.priority) from {schema}.weft_queue q where q.owner is null and q.turn is null and q.queue = n.queue
     ), (
@@ -11,6 +14,7 @@ with recursive level as (
         where q.owner is null and q.turn is not null and q.queue = n.queue
     )) as priority
     from unnest($2::text[]) as n (queue)
+    where exists (select from me)
     union all
     select l.queue, greatest((
         select max(q.priority)
@@ -66,7 +70,7 @@ with recursive level as (
         for no key update of r skip locked
         for update of q skip locked
     ) f
-    where w.ended_at is not null or w.expires_at <= statement_timestamp()
+    where (w.ended_at is not null or w.expires_at <= statement_timestamp()) and exists (select from me)
 ), timed as (
     select * from offered
     union all
@@ -82,17 +86,22 @@ with recursive level as (
     limit $1
 ), held as (
     update {schema}.weft_queue q
-    set owner = $5::bigint, turn = null
+    set owner = $5::bigint, turn = null, claim = $7
     where q.run = any(array(select p.run from picked p))
 ), raised as (
     update {schema}.weft_runs r
-    set epoch = r.epoch + 1
+    set epoch = r.epoch + 1,
+        died_epoch = case when r.died_head is distinct from r.head
+                           and r.key = any(array(select p.run from picked p where p.is_left)) then r.epoch
+                          else r.died_epoch end,
+        died_head = case when r.key = any(array(select p.run from picked p where p.is_left)) then r.head
+                         else r.died_head end
     where r.key = any(array(select p.run from picked p))
     returning r.*
 )
-select p.is_left, r.key, r.id, r.workflow, r.version, r.status, r.reason, r.failures, r.dead_letters, r.outcome,
-       r.head, r.chain, r.epoch, r.created_at, r.updated_at, r.finished_at, r.wake_at, r.first,
-       $6::text as owner
+select case when r.died_head = r.head then r.died_epoch end, r.key, r.id, r.workflow, r.version, r.status, r.reason,
+       r.failures, r.dead_letters, r.outcome, r.head, r.chain, r.epoch, r.created_at, r.updated_at, r.finished_at,
+       r.wake_at, r.first, $6::text as owner
 from raised r
 join picked p on p.run = r.key
 order by p.priority desc, p.place, p.is_in_turn
