@@ -93,7 +93,7 @@ def test_a_crash_at_any_append_of_an_external_step_changes_nothing(strategy: Che
     undisturbed = simulate(1, lambda _: trial, scenario=scenario)
     crashed = [
         simulate(1, lambda _: trial, scenario=replace(scenario, dies=(number, moment)))
-        for number in range(1, undisturbed.appends + 1)
+        for number in range(1, undisturbed.writes + 1)
         for moment in MOMENTS
     ]
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Runner, Workflow, accumulator, step, wait_for
+from weft import AsyncRunner, Policy, Runner, Workflow, accumulator, each, step, wait_for
 from weft.core.events import LogTruncated
 from weft.core.run.run import Run
-from weft.errors import HistoryTruncated, InvalidEvent, NoSnapshot, RunNotFound, RunOwned
+from weft.errors import HistoryTruncated, InvalidEvent, NoSnapshot, RunExists, RunNotFound, RunOwned
+from weft.policy import DEFAULT
 from weft.stores import MemoryStore, SQLiteStore, SQLiteView
 from weft.stores.sqlite.checkup import Checkup
 from weft.testing import FaultyStore
@@ -296,3 +297,93 @@ def test_a_run_that_is_only_read_has_what_is_left_of_its_history(store: Any) -> 
     removed, numbers = asyncio.run(read())
 
     assert numbers == list(range(removed, numbers[-1] + 1))
+
+
+SQUARES = Workflow("squares", each(step(lambda x: x * x, name="square")), wait_for("go") >> step(str, name="said"))
+
+
+def test_what_an_input_that_is_under_way_has_made_stays(store: Any) -> None:
+    """Its result is asked for later, and elements are in the log alone."""
+    with Runner(store, executor="inline", snapshot_every=1) as runner:
+        runner.start(SQUARES, id="r")
+        for _ in range(3):
+            runner.send("r", [1, 2])
+            runner.signal("r", "go", "on")
+        last = runner.send("r", [3, 4])
+        runner.wait_until("r", lambda run: run.waiting_for == ["go"] and run.memory.received == 4)
+
+        removed = runner.truncate("r")
+        runner.stop("r")
+        runner.resume("r", workflow=SQUARES)
+        runner.signal("r", "go", "now")
+
+        assert removed > 0
+        assert runner.log("r")[1].ordinal == 4  # type: ignore[union-attr]
+        assert last.result() == {"square": [9, 16], "said": "now"}
+        runner.finish("r")
+        runner.wait("r")
+        assert runner.result("r") == {"square": [9, 16], "said": "now"}
+
+
+def test_a_start_that_is_repeated_finds_the_truncated_run(store: Any) -> None:
+    waits = Workflow("waits", step(lambda x: x, name="ask") >> wait_for("go") >> step(str, name="said"))
+    with Runner(store, executor="inline", snapshot_every=1) as runner:
+        runner.start(waits, 1, id="r")
+        runner.wait_until("r", lambda run: run.waiting_for == ["go"])
+        assert runner.truncate("r") > 0
+        runner.stop("r")
+
+        again = runner.start(waits, 1, id="r")
+        runner.signal("r", "go", "on")
+
+        assert again.result() == "on"
+        with pytest.raises(RunExists, match="of 'waits', not of 'sums'"):
+            runner.start(WORKFLOW, 1, id="r")
+
+
+def test_a_copy_from_before_reads_what_is_left(runner: Runner) -> None:
+    filled(runner)
+    runner.stop("r")
+    runner.resume("r", rehydration="hybrid")
+    copy = runner.get("r")
+
+    removed = runner.truncate("r")
+
+    assert removed > 0
+    assert copy.log()[0] == LogTruncated(removed)
+    assert copy.log()[-1].seq == runner.find("r").head
+    assert copy.state_of("total") == runner.get("r").state_of("total")
+    assert copy.dead_letters == []
+    with pytest.raises(HistoryTruncated):
+        _ = copy.memory.letters  # it would have to be folded from the whole log
+
+
+@pytest.mark.parametrize("discards", [False, True])
+def test_dead_letters_of_a_truncated_run_are_retried_or_discarded(store: Any, discards: bool) -> None:
+    is_broken = True
+
+    def fragile(x: int) -> int:
+        if is_broken:
+            raise ValueError(x)
+        return x
+
+    keeps = Workflow("keeps", step(fragile)).with_policies([(DEFAULT, Policy(on_failure="dead_letter"))])
+    with Runner(store, executor="inline", snapshot_every=1) as runner:
+        runner.start(keeps, id="r")
+        for number in range(3):
+            runner.send("r", number)
+        runner.wait("r")
+        assert runner.truncate("r") > 0
+        runner.stop("r")
+        runner.resume("r", workflow=keeps)
+        is_broken = False
+
+        if discards:
+            runner.discard("r")
+        else:
+            runner.retry("r")
+        run = runner.wait("r")
+
+        assert (run.dead_letters, runner.find("r").dead_letters) == ([], 0)
+        assert runner.find("r").failures == 0
+        assert run.results() == ({} if discards else {"fragile": 2})

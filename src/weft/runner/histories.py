@@ -4,15 +4,17 @@ Making the history of a run shorter: truncating its log, and storing it in less 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from weft.core.lineage.history import PagedLog
+from weft.core.run.run import Run
 from weft.errors import ConcurrentAppend, InvalidOption, NoSnapshot, RunBusy
-from weft.log.hash_chain import references
+from weft.log.hash_chain import chain, references
 from weft.log.snapshot import Snapshot
-from weft.ports.store import CompactStore, LoadedRun, SnapshotStore, StoredSnapshot, TruncatingStore
+from weft.ports.store import CompactStore, LoadedRun, SnapshotStore, TruncatingStore
 from weft.runner.archives import RunnerArchives
 from weft.runner.durability.rehydration import Unusable
+from weft.runner.durability.truncation import last_unneeded
 from weft.runner.execution.worker import Worker
 from weft.runner.slices import pause
 
@@ -22,6 +24,17 @@ TRIES: Final = 20
 """How often a truncation is tried, while the run goes on meanwhile."""
 
 
+class Cut(NamedTuple):
+    """Where a log is cut."""
+
+    first: int
+    """The first event that is left."""
+    link: bytes
+    """The hash of the log before it."""
+    facts: list[bytes]
+    """The large values that only the events before it refer to."""
+
+
 class RunnerHistories(RunnerArchives):
     """The methods of a runner that make histories shorter."""
 
@@ -29,12 +42,14 @@ class RunnerHistories(RunnerArchives):
         """
         Remove the events of the run *id* before its last snapshot, and the values that only they refer to.
 
-        That cannot be undone.  The run continues as before; a question about what was removed raises
+        That cannot be undone.  The run continues as before: what happened since its last input, and since the oldest
+        one that is not done, stays, so that their results are known; except of a run with a single input, whose
+        results are the latest of each component.  A question about what was removed raises
         ``HistoryTruncated``, and :meth:`log` begins with ``LogTruncated``.  This runner has to own the run, or no other
         process may.
 
         Returns:
-            How many events were removed: 0 if there was no snapshot since the last time.
+            How many events were removed: 0 if there was no snapshot since the last time, or if all are needed.
 
         Raises:
             RunNotFound: no run has this id.
@@ -74,33 +89,33 @@ class RunnerHistories(RunnerArchives):
     async def _truncate_stored(self, worker: Worker) -> int:
         store: Any = self._runtime.store
         for _ in range(TRIES):
-            loaded, stored, snapshot = await self._last_snapshot(worker)
+            loaded, snapshot, run = await self._last_snapshot(worker)
             first = loaded.record.first
-            if snapshot.position < first:
+            cut = await self._cut(loaded, snapshot, await last_unneeded(run, snapshot.position))
+            if cut.first == first:
                 return 0
-            unneeded = await self._unneeded(loaded, snapshot)
             try:
                 await self._runtime.ownership.again(
                     lambda: store.truncate_before(
                         worker.id,
-                        snapshot.position + 1,  # noqa: B023
-                        link=snapshot.link,  # noqa: B023
+                        cut.first,  # noqa: B023
+                        link=cut.link,  # noqa: B023
                         expected=loaded.record.head,  # noqa: B023
                         epoch=loaded.record.epoch,  # noqa: B023
-                        facts=unneeded,  # noqa: B023
+                        facts=cut.facts,  # noqa: B023
                     )
                 )
             except ConcurrentAppend:  # it has gone on, and the values would have to be looked for again
                 continue
             log: Any = worker.run.memory.log
             if isinstance(log, PagedLog):
-                log.history.forget(stored.position)
-            return stored.position - first + 1
+                log.history.forget(cut.first - 1)
+            return cut.first - first
         raise RunBusy(worker.id, "its log grows at every try; try again when it does less", "truncated")
 
-    async def _last_snapshot(self, worker: Worker) -> tuple[LoadedRun, StoredSnapshot, Snapshot]:
+    async def _last_snapshot(self, worker: Worker) -> tuple[LoadedRun, Snapshot, Run]:
         """
-        Return the tail of the log of *worker* and its snapshot, from which the run can be restored.
+        Return the tail of the log of *worker*, its snapshot, and the run that was restored from them.
 
         Raises:
             NoSnapshot: there is none.
@@ -113,22 +128,30 @@ class RunnerHistories(RunnerArchives):
         loaded = await ownership.again(lambda: store.load_since(run, stored.position))
         with ownership.decoder(loaded.record, worker.run.workflow, strict=False) as decoder:
             try:
-                await ownership.rehydrate(loaded, stored, decoder, "hybrid", context={}, unknown={})
+                restored, _ = await ownership.rehydrate(loaded, stored, decoder, "hybrid", context={}, unknown={})
             except Unusable as why:
                 raise NoSnapshot(run, f"the one that it has cannot be used: {why}") from why
-        return loaded, stored, Snapshot.opened(stored.body)
+        return loaded, Snapshot.opened(stored.body), restored
 
-    async def _unneeded(self, loaded: LoadedRun, snapshot: Snapshot) -> list[bytes]:
-        """Return the large values that the events up to the snapshot refer to, and nothing else of the run does."""
+    async def _cut(self, loaded: LoadedRun, snapshot: Snapshot, last: int) -> Cut:
+        """Return how to remove whole segments with events up to number *last*, which the snapshot covers."""
         store: Any = self._runtime.store
-        run, found = loaded.record.id, set[bytes]()
-        for first in range(loaded.record.first, snapshot.position + 1, PAGE):
-            last = min(first + PAGE - 1, snapshot.position)
-            segments = await self._runtime.ownership.again(lambda: store.load_between(run, first, last))  # noqa: B023
-            found |= references(segment.body for segment in segments).facts
+        run, link, first = loaded.record.id, loaded.link, loaded.record.first
+        gone, kept = set[bytes](), references(segment.body for segment in loaded.segments).facts
+        read = first
+        while read <= snapshot.position:
+            until = min(read + PAGE - 1, snapshot.position)
+            segments = await self._runtime.ownership.again(lambda: store.load_between(run, read, until))  # noqa: B023
+            for segment in segments:
+                facts = references([segment.body]).facts
+                if segment.first == first and segment.last <= last:
+                    first, link = segment.last + 1, chain(link, segment.body)
+                    gone |= facts
+                else:
+                    kept |= facts
+            read = max(until, segments[-1].last if segments else 0) + 1
             await pause()
-        kept = references(segment.body for segment in loaded.segments).facts
-        return sorted(found - kept - snapshot.references().facts)
+        return Cut(first, link, sorted(gone - kept - snapshot.references().facts))
 
     async def compact(self, id: str) -> int:
         """

@@ -360,7 +360,7 @@ class _Running:
                 if not await self.store.exists(ID):
                     return None
                 trial = Trial(self.world.workflow, (), context=self.world.context)
-                return (await read(self.store, ID, trial)).run
+                return (await read(self.store, ID, trial, None)).run
 
         loop = VirtualLoop()
         try:

@@ -118,18 +118,34 @@ class History:
 
     async def load(self) -> None:
         """Load all events and keep them; where the function that loads has an awaitable form, that is awaited."""
-        if self._all is None:
-            later = getattr(self._load, "load", None)
+        later = getattr(self._load, "load", None)
+        while self._all is None:
             first = self.removed + 1
-            self.keep(self._load(first, self.count) if later is None else await later(first, self.count))
+            try:
+                self.keep(self._load(first, self.count) if later is None else await later(first, self.count))
+            except HistoryTruncated:
+                self._check_progress(first)
 
     async def fetch(self, seq: int) -> None:
         """Load the block with the event *seq*, for a caller that cannot wait for it in :meth:`event`."""
         later = getattr(self._load, "load", None)
-        if self._all is None and self._known(seq) is None and later is not None:
+        while self._all is None and self._known(seq) is None and later is not None:
             self.check(seq)
             first, last = self._bounds(seq)
-            self._keep_block(first, self._padded(first, await later(max(first, self.removed + 1), last)))
+            begin = max(first, self.removed + 1)
+            try:
+                self._keep_block(first, _padded(first, begin, await later(begin, last)))
+            except HistoryTruncated:
+                self._check_progress(begin)
+
+    def _check_progress(self, first: int) -> None:
+        """
+        See that the loader knows by now that the event *first* was removed, so that less can be asked for.
+
+        Call it while ``HistoryTruncated`` is handled, which is raised again otherwise.
+        """
+        if self.removed < first:
+            raise  # noqa: PLE0704
 
     def event(self, seq: int) -> ev.AnyEvent:
         """Return the event with this number."""
@@ -137,11 +153,17 @@ class History:
         if self._all is not None:
             return self._all[seq - 1 - self.count + len(self._all)]
         found = self._known(seq)
-        if found is None:
+        while found is None:
+            self.check(seq)
             first, last = self._bounds(seq)
-            block = self._padded(first, self._load(max(first, self.removed + 1), last))
-            self._keep_block(first, block)
-            found = block[seq - first]
+            begin = max(first, self.removed + 1)
+            try:
+                block = _padded(first, begin, self._load(begin, last))
+            except HistoryTruncated:
+                self._check_progress(begin)
+            else:
+                self._keep_block(first, block)
+                found = block[seq - first]
         return found
 
     def _known(self, seq: int) -> ev.AnyEvent | None:
@@ -154,11 +176,6 @@ class History:
                 return self._blocks[key][0][(seq - 1) % grain]
             grain //= 2
         return None
-
-    def _padded(self, first: int, events: Sequence[ev.AnyEvent]) -> Sequence[ev.AnyEvent]:
-        """Return *events* as a block that begins with *first*, which may have been removed."""
-        missing = self.removed + 1 - first
-        return events if missing <= 0 else [*[ev.LogTruncated(self.removed)] * missing, *events]
 
     def _bounds(self, seq: int) -> tuple[int, int]:
         """Return the first and the last event of the block to load for the event *seq*."""
@@ -219,6 +236,11 @@ class History:
         """Return how many events with a value are in memory."""
         blocks = [self._all] if self._all is not None else [block for block, _ in self._blocks.values()]
         return sum(isinstance(event, FACTS) for block in blocks for event in block)
+
+
+def _padded(first: int, begin: int, events: Sequence[ev.AnyEvent]) -> Sequence[ev.AnyEvent]:
+    """Return *events*, of which the one with the number *begin* is the first, as a block that begins with *first*."""
+    return [*[ev.LogTruncated(begin - 1)] * (begin - first), *events] if begin > first else events
 
 
 class PagedLog(Sequence[ev.AnyEvent]):

@@ -31,7 +31,7 @@ from weft.core.lineage.history import Beginning, ColdList, Edited
 from weft.core.lineage.lineage import FactRef, Lineage
 from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
-from weft.errors import RunFrozen
+from weft.errors import HistoryTruncated, RunFrozen
 from weft.typing import Status
 
 T = TypeVar("T")
@@ -86,6 +86,9 @@ class FrozenMemory(Memory):
     def __getattr__(self, name: str) -> Any:
         if name not in _FOLDED:
             raise AttributeError(name)
+        history = self.lineage.history
+        if history is not None and history.removed:  # since this copy was made
+            raise HistoryTruncated(self.run_id, history.removed + 1)
         whole = Memory()
         fold(whole, self.log)
         for each in _FOLDED:

@@ -66,6 +66,9 @@ def failures_of(run: Queries, ordinal: int) -> list[RunnableFailed]:
     """Return the failures of the input *ordinal* that nothing has handled, in the order of the log."""
     failed = [*(run.memory.failures or {}).values()]
     if run.memory.received > 1:
+        history = run.memory.lineage.history
+        removed = 0 if history is None else history.removed  # of inputs before those whose results are known
+        failed = [event for event in failed if _position(event.inputs[0]) > removed]
         failed = [event for event in failed if run.memory.lineage.ordinal(event.inputs[0]) == ordinal]
     return sorted(failed, key=lambda event: event.seq)
 

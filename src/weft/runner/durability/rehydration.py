@@ -319,7 +319,12 @@ async def answered(run: Run, question: Callable[[Run], T], again: Again) -> T:
             first, last = missing.first, missing.last
         if history is None or first is None or last is None or last - first >= BLOCK:
             break
-        await again(partial(history.fetch, last))
+        removed = history.removed
+        try:
+            await again(partial(history.fetch, last))
+        except HistoryTruncated:
+            if history.removed == removed:
+                raise
     await again(run.load)
     return question(run)
 

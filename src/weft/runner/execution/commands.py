@@ -172,7 +172,9 @@ def revise(worker: Worker, change: Callable[[Run], object], context: Mapping[str
     Raises:
         WeftError: it was refused; then nothing has changed.
     """
-    make_whole(worker.run.memory)
+    history = worker.run.memory.lineage.history
+    if history is None or not history.removed:  # else a change that needs what was removed says so
+        make_whole(worker.run.memory)
     change(worker.run)
     if context:
         worker.give(context)

@@ -21,6 +21,9 @@ def difference(run: Run, workflow: Workflow, request: StartRequest) -> str:
     """Return how *run* differs from the run that *request* would create; empty if it does not."""
     if run.workflow.name != workflow.name:
         return f"as a run of {run.workflow.name!r}, not of {workflow.name!r}"
+    history = run.memory.lineage.history
+    if history is not None and history.removed and run.memory.received:
+        return ""  # its first input is not known any more: it was removed
     first = next((event for event in run.memory.log if isinstance(event, InputReceived)), None)
     if request.input is MISSING:
         return "and was started with an input" if first is not None and first.last else ""

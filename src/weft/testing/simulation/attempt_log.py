@@ -304,7 +304,10 @@ class AttemptLog:
         progress = self._progress[run] = max(next(made, 0), self._progress.get(run, 0))
         starts = self._starts.setdefault(run, [])
         fatal = {life for life, at in starts if life in self._crashed and at >= progress}
-        if self._counts_deaths and {self.life - before for before in range(1, MOST + 1)} <= fatal:
+        # Where values leave memory, the event that was the progress may have left too.
+        is_evicted = self._scenario.memory_budget is not None or self._scenario.keep_values_for is not None
+        is_known = not (isinstance(log, PagedLog) and is_evicted)
+        if self._counts_deaths and is_known and {self.life - before for before in range(1, MOST + 1)} <= fatal:
             self.problems.append(f"{run} is started again after {len(fatal)} processes have died without progress")
         starts.append((self.life, durable))
 

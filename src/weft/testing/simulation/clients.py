@@ -9,7 +9,7 @@ as acknowledged, whatever the strategy.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
 from random import Random
@@ -33,9 +33,11 @@ from weft.runner import AsyncRunner
 from weft.testing.simulation.attempt_log import AttemptLog
 from weft.testing.simulation.callers import PATIENCE, Callers
 from weft.testing.simulation.children import doomed, family
+from weft.testing.simulation.committed import Removed
 from weft.testing.simulation.message_ledger import Accepted, Kind, MessageLedger
 from weft.testing.simulation.outcomes import REACHED, OutcomeChecks
 from weft.testing.simulation.scenario import TIGHT, Scenario, Signal, Trial
+from weft.testing.simulation.shortening import Shortening
 from weft.testing.wrapping import FullStore
 
 T = TypeVar("T")
@@ -58,9 +60,11 @@ class Clients:
         messages: MessageLedger,
         tell: Callable[[str], None],
         interrupt: Callable[[], None],
+        removed: Mapping[str, Removed],
     ) -> None:
         self._dice, self._trial, self._scenario, self._workflow = dice, trial, scenario, trial.workflow
         self._attempts, self._messages, self._tell, self._interrupt = attempts, messages, tell, interrupt
+        self._removed = removed
         self._other: AsyncRunner | None = None
         """A runner that holds no run, so that what it is told goes through their inboxes."""
         self._posted: set[str] = set()
@@ -69,6 +73,7 @@ class Clients:
         """The signals of this process that a runner has accepted, and may not have written yet: run and key."""
         self._callers = Callers(dice, trial, scenario, tell)
         self.close = self._callers.close
+        self._shortening = Shortening(dice, scenario, self._callers, tell)
         self.problems: list[str] = []
         self._begun: set[str] = set()
         """The runs whose creation was acknowledged."""
@@ -342,6 +347,7 @@ class Clients:
                 if via is not runner or scenario.strategy.takes_input_first:
                     self._accepted(run, "policies", tag, is_remote=via is not runner)
                 self._tell(f"{run} has other policies")
+        await self._shortening.perhaps(runner, run)
         if dice.random() < scenario.stops:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
             await self._stop_and_go(runner, run)
@@ -422,7 +428,7 @@ class Clients:
         """Record that a run is cancelled with its children, and check that all of them are."""
         self._attempts.cancelled.add(run)
         if self._trial.children:
-            members = await _seen(family(store, run, self._trial))
+            members = await _seen(family(store, run, self._trial, self._removed))
             closed = doomed(members, run, is_cancelled=True, with_root=True)
             self._attempts.cancelled |= closed
             for name in sorted(closed & members.keys()):
@@ -479,13 +485,15 @@ class Clients:
             seen = await self._read_and_idle(runner, store, run)
         if not self._scenario.strategy.at_idle:
             await runner.checkpoint(run)
+        await self._shortening.perhaps(runner, run)
         await self._leave(runner, run)
         stored = await _seen(store.find(run))
-        if stored.head < len(seen.log()):
-            self.problems.append(f"{run}: reported with {len(seen.log())} events when only {stored.head} were durable")
+        length = seen.log()[-1].seq
+        if stored.head < length:
+            self.problems.append(f"{run}: reported with {length} events when only {stored.head} were durable")
         if seen.is_runnable:
             self.problems.append(f"{run}: reported idle with something left to do")
-        self._tell(f"{run} is {seen.status} after {len(seen.log())} events")
+        self._tell(f"{run} is {seen.status} after {length} events")
         if self._scenario.ends != "open":
             if seen.status not in REACHED:
                 self.problems.append(f"{run}: reported as {seen.status} when it should have finished")

@@ -6,13 +6,21 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Protocol
 
 from weft.errors import StoreError
-from weft.ports.store import Append, RunStatus
+from weft.ports.store import Append, ContentHash, RunStatus, Segment
 from weft.testing.simulation.run_creation_check import RunCreationCheck
+
+
+class Removed:
+    """The beginning of the log of a run, which truncations have removed: the simulation examines it too."""
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self.facts: dict[ContentHash, bytes] = {}
 
 
 class Watcher(Protocol):
@@ -33,6 +41,8 @@ class Committed:
         self.watchers: list[Watcher] = []
         self.life = 0
         """The number of the process that writes."""
+        self.removed: dict[str, Removed] = {}
+        """By run: what was removed from its log."""
         self._times: dict[str, list[tuple[int, float, int]]] = {}
         """By run: how long its log was after each commit, when that was by the loop, and the life."""
 
@@ -56,10 +66,17 @@ class Committed:
                 if append.status is not None:
                     self.statuses[append.run] = append.status
 
+    def truncated(self, run: str, segments: Sequence[Segment], facts: Mapping[ContentHash, bytes]) -> None:
+        """Note that a store has removed *segments* from the log of *run*, and *facts* that only they refer to."""
+        removed = self.removed.setdefault(run, Removed())
+        removed.segments += segments
+        removed.facts |= facts
+
     def deleted(self, run: str) -> None:
         """Note that a store has deleted *run*: another one may have its id."""
         self.heads.pop(run, None)
         self.statuses.pop(run, None)
         self._times.pop(run, None)
+        self.removed.pop(run, None)
         for watcher in self.watchers:
             watcher.deleted(run)

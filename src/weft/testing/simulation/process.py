@@ -8,14 +8,14 @@ death of a real process.  A connection tells *seen* what was committed, whether 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from random import Random
 from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from weft.errors import StoreError, StoreUnavailable
-from weft.ports.store import Append
+from weft.ports.store import Append, CompactStore, ContentHash
 from weft.testing.faults import Crash
 from weft.testing.simulation.committed import Committed
 from weft.testing.wrapping import FullStore, WrappedStore
@@ -27,8 +27,11 @@ _FALLIBLE = frozenset(
     {
         *("append", "acquire", "acquire_many", "list_free", "release"),
         *("load_since", "load_many", "load_definitions", "load_facts", "post", "messages", "addressed"),
+        *("truncate_before", "compact"),
     }
 )
+_WRITES = frozenset({"append", "truncate_before", "compact"})
+"""The calls at which a process may be made to die."""
 
 
 class Weather(msgspec.Struct, frozen=True):
@@ -46,13 +49,13 @@ class Weather(msgspec.Struct, frozen=True):
 
 Moment: TypeAlias = Literal["before", "during", "after"]
 """
-When a process dies at an append: before it is committed, when it is committed but not acknowledged, or when the
-process has received the answer and has had a turn to react to it.
+When a process dies at an append, a truncation or a compaction: before it is committed, when it is committed but not
+acknowledged, or when the process has received the answer and has had a turn to react to it.
 """
 
 
 class Connection(WrappedStore):
-    """The connection of one process to *inner*; the process *dies* at that moment of that append, counted from 1."""
+    """The connection of one process to *inner*; the process *dies* at that moment of that write, counted from 1."""
 
     def __init__(
         self,
@@ -65,8 +68,8 @@ class Connection(WrappedStore):
     ) -> None:
         super().__init__(inner)
         self._dies, self._seen = dies, seen
-        self.appends = 0
-        """How many appends there were."""
+        self.writes = 0
+        """How many appends, truncations and compactions there were."""
         self.is_dying = False
         """Whether the process has had its last turn."""
         self._dice, self._weather, self._tell = dice, weather, tell
@@ -100,6 +103,33 @@ class Connection(WrappedStore):
 
         return await self.around("append", act)
 
+    async def truncate_before(
+        self,
+        run: RunId,
+        first: int,
+        *,
+        link: bytes,
+        expected: int,
+        epoch: int,
+        facts: Collection[ContentHash] = (),
+    ) -> None:
+        """Remove the beginning of a log, and keep it for the examination."""
+
+        async def act() -> None:
+            begins = (await self.inner.find(run)).first
+            segments = await self.inner.load_between(run, begins, first - 1)
+            bodies = await self.inner.load_facts(run, facts)
+            await self.inner.truncate_before(run, first, link=link, expected=expected, epoch=epoch, facts=facts)
+            self._seen.truncated(run, segments, bodies)
+            self._tell(f"the log of {run} begins with event {first}")
+
+        await self.around("truncate_before", act)
+
+    async def compact(self, run: RunId) -> int:
+        """Store old segments of a run in fewer rows, where the store has that."""
+        inner = self.inner
+        return await self.around("compact", lambda: inner.compact(run)) if isinstance(inner, CompactStore) else 0
+
     async def delete(self, run: RunId) -> None:
         """Delete a run."""
 
@@ -122,8 +152,8 @@ class Connection(WrappedStore):
         self._check()
         await self._dawdle()
         self._check()
-        if call == "append":
-            self.appends += 1
+        if call in _WRITES:
+            self.writes += 1
             await self._die("before")
         if call in _FALLIBLE and asyncio.get_running_loop().time() < self._back_at:
             raise StoreUnavailable("the simulated store", "there is an outage")
@@ -131,7 +161,7 @@ class Connection(WrappedStore):
             self._tell(f"the store is unavailable: {call}")
             raise StoreUnavailable("the simulated store", "the weather is bad")
         result = await act()
-        if call == "append":
+        if call in _WRITES:
             await self._die("during")
             await self._die("after")
         lies = self._happens(call, self._weather.lies)
@@ -143,8 +173,8 @@ class Connection(WrappedStore):
         return result
 
     async def _die(self, moment: Moment) -> None:
-        """Let the process die if this is the moment; after an append it continues for one more turn."""
-        if self._dies == (self.appends, moment):
+        """Let the process die if this is the moment; after a write it continues for one more turn."""
+        if self._dies == (self.writes, moment):
             self.is_dying = True
             if moment != "after":
                 await asyncio.get_running_loop().create_future()

@@ -114,7 +114,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     crashes: tuple[int, ...] = ()
     """At which turn of its loop each process dies; the one after the last lives."""
     dies: tuple[int, Moment] | None = None
-    """At which append the first process dies, counted from 1, and when."""
+    """At which append, truncation or compaction the first process dies, counted from 1, and when."""
     weather: Weather = Weather()
     runs: tuple[str, ...] = ("a",)
     max_concurrency: int = 16
@@ -167,6 +167,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """How often a client asks for a checkpoint after an input."""
     snapshot_every: int | None = None
     """After how many events of a run a snapshot is written."""
+    truncates: float = 0.0
+    """How often the log of a run is truncated after an input, and when it has nothing left to do."""
+    compacts: float = 0.0
+    """How often its old segments are stored in fewer rows, at the same moments; only a file has that."""
     memory_budget: int | None = None
     """How many bytes of values stay in memory; with 1, everything that nothing needs leaves it as soon as it can."""
     keep_values_for: float | None = None

@@ -77,6 +77,8 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
         snapshot_every=dice.choice((None, None, 1, 7)),
         memory_budget=dice.choice((None, None, 1, 5_000)),
         keep_values_for=dice.choice((None, None, None, 0.5)),
+        truncates=dice.choice((0.0, 0.0, 0.5)),
+        compacts=dice.choice((0.0, 0.5)),
     )
 
 

@@ -85,7 +85,8 @@ class Report:
         """How many turns of an event loop it took."""
         self.executions = 0
         self.events = 0
-        self.appends = 0
+        self.writes = 0
+        """How many appends, truncations and compactions there were."""
 
     def __str__(self) -> str:
         lines = [f"seed {self.seed}: {self.scenario}", *self.story, *(f"PROBLEM: {each}" for each in self.problems)]
@@ -121,7 +122,9 @@ class _Simulation:
         self.attempts = AttemptLog(dice, trial, scenario, self.committed, self.tell)
         self.creations = RunCreationCheck(scenario.runs, self.attempts.cancelled)
         self.messages = MessageLedger(lies=bool(scenario.weather.lies or scenario.impatience))
-        self.clients = Clients(dice, trial, scenario, self.attempts, self.messages, self.tell, self.interrupt)
+        self.clients = Clients(
+            dice, trial, scenario, self.attempts, self.messages, self.tell, self.interrupt, self.committed.removed
+        )
         self.committed.watchers += (self.creations, self.attempts, self.clients, self.messages)
         self.now = START
         self.clock = WallClock()
@@ -200,7 +203,7 @@ class _Simulation:
             self.now = loop.time()
             loop.kill()
             self.report.turns += loop.turns
-            self.report.appends += connection.appends
+            self.report.writes += connection.writes
             heard = [each for each in loop.problems if not (has_crashed and _is_unheard(each))]
             self.report.problems += [str(problem) for problem in heard]
 
@@ -322,7 +325,7 @@ class _Simulation:
         known: set[str] = set()
         waits = WaitChecks(self.scenario, self.committed, self.clock)
         for run in self.scenario.runs:
-            members = await family(store, run, self.trial)
+            members = await family(store, run, self.trial, self.committed.removed)
             known.update(members)
             self.report.events += sum(len(member.run.log()) for member in members.values())
             problems += examine_family(members, run, self.trial, self.scenario, self.attempts)

@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing.wrapping import FullStore, WrappedStore
+from weft.typing import RunId
 
 T = TypeVar("T")
 
@@ -110,6 +111,10 @@ class Aside(WrappedStore):
         me = object()
         self._listeners[me] = heard
         return lambda: self._listeners.pop(me, None) and None
+
+    async def compact(self, run: RunId) -> int:
+        """Store old segments of a run in fewer rows."""
+        return await self.around("compact", lambda: self._sqlite.compact(run))
 
     def lose(self, *, counts: bool) -> None:
         """Release the lock without writing to the database; the file of a session that dies stays."""

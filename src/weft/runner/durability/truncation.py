@@ -1,0 +1,54 @@
+"""
+Which events of a log may be removed: those before its snapshot that no result of an input needs (ADR 44).
+
+A snapshot holds what the *future* needs.  The result of an input that is not done, or of the last one, is a question
+about the past: what its leaves have made of it.  So these inputs stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from weft.core.events import InputReceived
+from weft.core.fold.memory import Memory
+from weft.core.fold.scope import Activation
+from weft.core.lineage.history import PagedLog
+from weft.core.run.run import Run
+
+
+async def last_unneeded(run: Run, position: int) -> int:
+    """
+    Return the last event that may be removed from the log of *run*, which was restored from a snapshot at *position*.
+
+    It is at most *position*.
+    """
+    ordinal, log = oldest_needed(run.memory), cast("Any", run.memory.log)
+    assert isinstance(log, PagedLog)  # noqa: S101 - it was restored
+    if ordinal is None or any(_begins(event, ordinal) for event in log.tail):
+        return position
+    for seq in range(position, log.removed, -1):
+        await log.history.fetch(seq)
+        if _begins(log.history.event(seq), ordinal):
+            return seq - 1
+    return log.removed
+
+
+def oldest_needed(memory: Memory) -> int | None:
+    """Return the number of the oldest input whose result needs the log; None if no result does."""
+    wiring = memory.workflow.wiring
+    if not memory.received:
+        return None
+    if memory.received == 1 and all(wiring.regions[name] is None for name in memory.workflow.leaves):
+        return None  # its results are the latest facts of the leaves, which a snapshot has
+    return min((memory.received, *(activation.scope.root.index for activation in _open(memory))))
+
+
+def _open(memory: Memory) -> Iterator[Activation]:
+    yield from memory.ready.values()
+    yield from (memory.blocked or {}).values()
+    yield from (each.activation for each in (memory.waiting or {}).values())
+
+
+def _begins(event: object, ordinal: int) -> bool:
+    return isinstance(event, InputReceived) and event.ordinal <= ordinal
