@@ -16,7 +16,7 @@ DEV := .venv/dev.stamp
 BENCH := .venv-bench/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fleet test test-browser test-cluster versions stress faults simulate check format pictures docs bench clean
+.PHONY: help setup demo demo-fleet test test-browser test-cluster versions stress thorough faults simulate check format pictures docs bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ versions:  ## Run the tests on every version of Python that is found here; says 
 
 stress: $(DEV)  ## Run the tests several times on a busy machine; prints every test that failed once
 	@$(BIN)/python tests/stress $(ARGS)
+
+thorough: $(DEV)  ## Run the longest tests in their long form: every crash, more seeds, more examples
+	@WEFT_THOROUGH=1 $(BIN)/pytest -q -ra -n auto --maxprocesses 4 tests/crash tests/simulation tests/properties tests/orderly $(ARGS)
 
 faults: $(DEV)  ## Kill, stop and cut off workers of a fleet, with many runs
 	@WEFT_FAULT_RUNS=1000 $(BIN)/pytest -q -ra tests/fleet/test_faults.py tests/fleet/test_hardships.py $(ARGS)

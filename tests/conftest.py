@@ -11,8 +11,11 @@ from hypothesis import settings
 
 from weft.core.functions.current import announce, announced
 
+# make test takes a share of what could be tried, other examples every time; make thorough takes all of it.
+EXAMPLES = 200 if "WEFT_THOROUGH" in os.environ else 30
+
 # A slow machine is not a failing property, and CI must give the same verdict twice.
-settings.register_profile("weft", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+settings.register_profile("weft", deadline=None, derandomize="CI" in os.environ, print_blob=True, max_examples=EXAMPLES)
 # For a night, or after a change of the fold: HYPOTHESIS_PROFILE=thorough.
 settings.register_profile("thorough", settings.get_profile("weft"), max_examples=20 * settings.default.max_examples)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "weft"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -55,14 +56,14 @@ KILLS = [
     *(Kill("chain", "pipelined+batches", (after,)) for after in (2, 5, 8)),
     *(Kill("chain", "every_n+batches", (after,)) for after in (3, 4, 7)),
 ]
-QUICK = {0, 9, 13, 17, 22, 27, 30, 33}
-"""Those that are not slow by themselves: one of each sort."""
+SHARE = {0, 9, 13, 17, 22, 27, 30, 33}
+"""One of each sort; make thorough takes all."""
 
 
 def cases() -> list[Any]:
-    """Return the kills, most of them marked as slow."""
-    marks = [() if place in QUICK else pytest.mark.slow for place in range(len(KILLS))]
-    return [pytest.param(kill, id=str(kill), marks=mark) for kill, mark in zip(KILLS, marks, strict=True)]
+    """Return the kills that are tried."""
+    kills = KILLS if "WEFT_THOROUGH" in os.environ else [KILLS[place] for place in sorted(SHARE)]
+    return [pytest.param(kill, id=str(kill)) for kill in kills]
 
 
 def execute(path: Path, kill: Kill, after: int | None) -> tuple[list[Line], int]:

@@ -7,7 +7,8 @@ durable is executed again, the hash chain, no place or owner left over) is check
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Literal
 
 import pytest
 from kinds import KINDS, Kind, summary
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from weft import AsyncRunner, Run
 from weft.runner import every_n
 from weft.runner.checkpoints import Checkpoints, every_cycle, manual, on_complete, pipelined
-from weft.testing import Scenario, Trial, simulate
+from weft.testing import Report, Scenario, Trial, simulate
 from weft.testing.simulation.process import Moment
 from weft.testing.simulation.scenario import Ends
 
@@ -24,6 +25,33 @@ STRATEGIES = [every_cycle, every_n(2), on_complete, manual, pipelined()]
 MENDED = 10
 """A value that the step does not fail on."""
 MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
+IS_THOROUGH = "WEFT_THOROUGH" in os.environ
+"""Whether everything is tried, and not a share of it: see ``make thorough``."""
+ON_FILES = ("reduce", "saga", "wait for signals", "accumulator")
+"""The kinds that are also tried on a file."""
+
+
+def strategies() -> list[Any]:
+    """Return pairs of a kind and a strategy: all, or the usual strategy and one of the others for each kind."""
+    pairs = [
+        (name, strategy)
+        for number, name in enumerate(KINDS)
+        for place, strategy in enumerate(STRATEGIES)
+        if IS_THOROUGH or place in (0, 1 + number % (len(STRATEGIES) - 1))
+    ]
+    return [pytest.param(*pair, id=f"{pair[0]}-{pair[1]}") for pair in pairs]
+
+
+def crashes(undisturbed: Report, trial: Trial, scenario: Scenario) -> list[Report]:
+    """Simulate a death at every write, at each of the moments, or at one of them in turn."""
+    shift = len(trial.workflow.components)
+    deaths = [
+        (number, moment)
+        for number in range(1, undisturbed.writes + 1)
+        for place, moment in enumerate(MOMENTS)
+        if IS_THOROUGH or place == (number + shift) % len(MOMENTS)
+    ]
+    return [simulate(1, lambda _: trial, scenario=replace(scenario, dies=death)) for death in deaths]
 
 
 def trial_of(kind: Kind, expected: Any) -> Trial:
@@ -56,8 +84,7 @@ def reference(kind: Kind) -> dict[str, Any]:
     return summary(run.react_until_satisfied())
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("name", "strategy"), strategies())
 def test_a_crash_at_any_append_changes_nothing(name: str, strategy: Checkpoints) -> None:
     kind = KINDS[name]
     trial = trial_of(kind, reference(kind))
@@ -66,15 +93,11 @@ def test_a_crash_at_any_append_changes_nothing(name: str, strategy: Checkpoints)
     scenario = Scenario(strategy=strategy, resumes_all=number % 2 == 0, ends=ends)
     undisturbed = simulate(1, lambda _: trial, scenario=scenario)
 
-    crashed = [
-        simulate(1, lambda _: trial, scenario=replace(scenario, dies=(number, moment)))
-        for number in range(1, undisturbed.appends + 1)
-        for moment in MOMENTS
-    ]
+    crashed = crashes(undisturbed, trial, scenario)
 
     assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
     assert {report.lives for report in crashed} == {2}
-    assert undisturbed.appends >= 2
+    assert undisturbed.writes >= 2
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
@@ -87,11 +110,7 @@ def test_a_crash_at_any_append_leaves_no_child_running_whichever_runs_are_resume
     trial, scenario = trial_of(kind, reference(kind)), Scenario(strategy=strategy, resumes_all=resumes_all)
     undisturbed = simulate(1, lambda _: trial, scenario=scenario)
 
-    crashed = [
-        simulate(1, lambda _: trial, scenario=replace(scenario, dies=(number, moment)))
-        for number in range(1, undisturbed.appends + 1)
-        for moment in MOMENTS
-    ]
+    crashed = crashes(undisturbed, trial, scenario)
 
     assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
 
@@ -105,18 +124,21 @@ def test_a_crash_at_any_append_changes_nothing_of_what_waits_and_is_told_through
     trial, scenario = trial_of(kind, reference(kind)), Scenario(remote=1.0, resident=resident, ends="told")
     undisturbed = simulate(1, lambda _: trial, scenario=scenario)
 
-    crashed = [
-        simulate(1, lambda _: trial, scenario=replace(scenario, dies=(number, moment)))
-        for number in range(1, undisturbed.appends + 1)
-        for moment in MOMENTS
-    ]
+    crashed = crashes(undisturbed, trial, scenario)
 
     assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
     assert {report.lives for report in crashed} == {2}
 
 
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("every", [None, 3])
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [
+        (name, every)
+        for place, name in enumerate(KINDS)
+        for every in (None, 3)
+        if IS_THOROUGH or place % 2 == bool(every)
+    ],
+)
 def test_a_crash_at_any_append_of_a_run_whose_values_leave_memory_changes_nothing(name: str, every: int | None) -> None:
     kind = KINDS[name]
     trial = trial_of(kind, reference(kind))
@@ -124,14 +146,34 @@ def test_a_crash_at_any_append_of_a_run_whose_values_leave_memory_changes_nothin
     scenario = Scenario(memory_budget=1, snapshot_every=every, ends=ends)
     undisturbed = simulate(1, lambda _: trial, scenario=scenario)
 
-    crashed = [
-        simulate(1, lambda _: trial, scenario=replace(scenario, dies=(number, moment)))
-        for number in range(1, undisturbed.appends + 1)
-        for moment in MOMENTS
-    ]
+    crashed = crashes(undisturbed, trial, scenario)
 
     assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
     assert {report.lives for report in crashed} == {2}
+
+
+@pytest.mark.parametrize(
+    ("name", "store"),
+    [
+        *((name, "memory") for name in KINDS if name != "halted failure"),  # whose retry needs its history
+        *((name, "file") for name in KINDS if name in ON_FILES or (IS_THOROUGH and name != "halted failure")),
+    ],
+)
+def test_a_crash_at_any_append_truncation_or_compaction_changes_nothing(
+    name: str, store: Literal["memory", "file"]
+) -> None:
+    """A log is truncated after every input, while that is worked on, and when the run has nothing left to do."""
+    kind = KINDS[name]
+    trial = trial_of(kind, reference(kind))
+    ends: Ends = "input" if len(kind.inputs) == 1 else "open"
+    scenario = Scenario(snapshot_every=1, truncates=1.0, compacts=1.0, store=store, ends=ends)
+    undisturbed = simulate(1, lambda _: trial, scenario=scenario)
+
+    crashed = crashes(undisturbed, trial, scenario)
+
+    assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
+    assert {report.lives for report in crashed} == {2}
+    assert any(" events of a were removed" in line for line in undisturbed.story)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -144,11 +186,7 @@ def test_a_crash_at_any_append_of_a_run_with_snapshots_changes_nothing(
     scenario = Scenario(snapshot_every=1, ends=ends)
     undisturbed = simulate(1, lambda _: trial, scenario=scenario)
 
-    crashed = [
-        simulate(1, lambda _: trial, scenario=replace(scenario, dies=(number, moment)))
-        for number in range(1, undisturbed.appends + 1)
-        for moment in MOMENTS
-    ]
+    crashed = crashes(undisturbed, trial, scenario)
 
     assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
     assert {report.lives for report in crashed} == {2}

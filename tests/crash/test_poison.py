@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ def live(path: Path, name: str) -> tuple[int, list[str], str]:
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
-@pytest.mark.parametrize("name", ["exits", "segfaults", pytest.param("is_killed", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["exits", "segfaults", *(["is_killed"] if "WEFT_THOROUGH" in os.environ else [])])
 def test_a_run_that_kills_its_process_is_parked_after_three_starts_and_no_other_one_is(
     name: str, tmp_path: Path
 ) -> None:

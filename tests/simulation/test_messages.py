@@ -50,7 +50,7 @@ def asleep(seconds: float = 50.0) -> Trial:
     return Trial(Workflow("w", sleep(seconds, name="nap") >> step(lambda x: x, name="woken")), (7,), check)
 
 
-def problems(trial: Trial, scenario: Scenario, seeds: int = 12, crashes: Iterable[int] = (12, 25, 40, 60)) -> list[str]:
+def problems(trial: Trial, scenario: Scenario, seeds: int = 5, crashes: Iterable[int] = (12, 25, 40, 60)) -> list[str]:
     """Return what is wrong with *trial* in some seeds, without a crash and with one at each of some turns."""
     every = [scenario, *(replace(scenario, crashes=(turn,)) for turn in crashes)]
     reports = [simulate(seed, lambda _: trial, scenario=each) for seed in range(seeds) for each in every]

@@ -43,7 +43,7 @@ def test_a_store(weft_store):
 """
     )
 
-    pytester.runpytest_subprocess().assert_outcomes(passed=3)
+    pytester.runpytest_inprocess().assert_outcomes(passed=3)
 
 
 def test_a_marked_test_has_faults_and_comes_to_the_same(pytester: pytest.Pytester) -> None:
@@ -71,7 +71,7 @@ def test_marked(weft_runner):
 """
     )
 
-    pytester.runpytest_subprocess().assert_outcomes(passed=13)
+    pytester.runpytest_inprocess().assert_outcomes(passed=13)
 
 
 def test_a_marked_test_that_fails_says_its_seed(pytester: pytest.Pytester) -> None:
@@ -85,7 +85,7 @@ def test_once(weft_runner):
 """
     )
 
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest_inprocess()
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*weft faults*", "repeat them with @pytest.mark.weft_faults(seed=4)"])
@@ -105,7 +105,7 @@ def test_it_too(weft_runner):
 """
     )
 
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest_inprocess()
 
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["*takes seed= and share=, not [[]7[]]*", "*use a number from 0 to 1*"])
