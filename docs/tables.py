@@ -93,6 +93,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "queue_timeout": "30.0",
         "heartbeat": "15.0",
         "checkpoint_after": "True",
+        "queue": '"fetching"',
         "executor": '"process"',
         "telemetry_prefix": '"shop.bank"',
         "log_level": '"info"',

@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "schedulers": {"core", "ports"},
     "views": {"core", "log", "ports"},
     "runner": {"calling", "core", "log", "policy", "ports", "telemetry"},
-    "fleet": {"core", "log", "policy", "ports", "runner", "stores", "telemetry"},
+    "fleet": {"calling", "core", "executors", "log", "policy", "ports", "runner", "stores", "telemetry"},
 }
 
 # These may know everything, and nothing above may know them.

@@ -6,6 +6,7 @@ import os
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ if find_spec("asyncpg") is None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents and "dsn" in getattr(item, "fixturenames", ()):
+        if Path(__file__).parent in item.path.parents and {"dsn", "module_dsn"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.postgres)
 
 
@@ -40,6 +41,20 @@ def server_dsn(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def dsn(server_dsn: str) -> Iterator[str]:
     """A database that only this test uses."""
+    with database(server_dsn) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="module")
+def module_dsn(server_dsn: str) -> Iterator[str]:
+    """A database that the tests of a module share."""
+    with database(server_dsn) as dsn:
+        yield dsn
+
+
+@contextmanager
+def database(server_dsn: str) -> Iterator[str]:
+    """Yield the address of a new database, which is removed afterwards."""
     from servers import asked
 
     name = f"fleet_{uuid.uuid4().hex}"

@@ -22,6 +22,7 @@ from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import database
 from weft.fleet import FleetWorker, registry
 from weft.fleet.health import HealthServer
+from weft.fleet.runner import TASKS
 from weft.fleet.supervisor import Supervisor, is_orphan
 from weft.fleet.worker import SNAPSHOT_EVERY
 
@@ -53,6 +54,9 @@ def worker(
     threads: Annotated[
         int | None, typer.Option(min=1, help="How many threads run plain functions.", show_default=False)
     ] = None,
+    tasks: Annotated[
+        int, typer.Option(min=1, help="How many steps of other workers, whose policy names a queue, run at once.")
+    ] = TASKS,
     context: Annotated[
         str | None,
         typer.Option(
@@ -101,6 +105,7 @@ def worker(
             grace=grace,
             snapshot_every=snapshot_every or None,
             threads=threads,
+            tasks=tasks,
             health_file=health,
             is_orphan=is_orphan,
         )

@@ -19,29 +19,39 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
+from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
 from weft.errors import OwnershipLost, StoreError
 from weft.fleet import decisions
 from weft.fleet.limits import SharedCounters
 from weft.fleet.resting import Resting, is_resting
 from weft.fleet.schedules import schedule_loop
+from weft.fleet.spread.executor import QueueExecutor, Route
+from weft.fleet.spread.frames import Kinds
+from weft.fleet.spread.server import TaskServer
+from weft.log.known_types import known_types
 from weft.ports.clock import Clock
 from weft.ports.executor import Executor
 from weft.ports.limits import LimitStore
 from weft.ports.queue import QUEUE, QueueStore
 from weft.ports.schedules import ScheduleStore
 from weft.ports.store import FINISHED, Append, InboxStore, LogStore, RunRecord
+from weft.ports.tasks import TaskStore
 from weft.runner.durability.store_retry import retry_while_unavailable
+from weft.runner.execution.dispatcher import QUEUE as QUEUE_EXECUTOR
+from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
 from weft.runner.runner import AsyncRunner
 
 _log = logging.getLogger("weft.fleet")
 
+TASKS: Final = 32
+"""How many steps of other workers a worker executes at once, unless it is told another number."""
 UNHURRIED: Final = 7 * 24 * 3600.0
 """Seconds that steps in flight get where nothing hurries them."""
 
 
-class FleetStore(LogStore, InboxStore, QueueStore, ScheduleStore, LimitStore, Protocol):
+class FleetStore(LogStore, InboxStore, QueueStore, ScheduleStore, LimitStore, TaskStore, Protocol):
     """The store of a fleet."""
 
 
@@ -54,6 +64,7 @@ class FleetRunner(AsyncRunner):
         concurrency: how many runs may be active at once; those that wait do not count.
         left: called when a run has left, so that there may be room for another.
         lease: for how many seconds places of limits are taken.
+        tasks: how many steps of other workers are executed at once.
         snapshot_every: after how many of its events a snapshot of a run is written; None for never.
     """
 
@@ -73,6 +84,7 @@ class FleetRunner(AsyncRunner):
         executors: Mapping[str, Executor] | None = None,
         clock: Clock | None = None,
         lease: float = 10.0,
+        tasks: int = TASKS,
     ) -> None:
         self.limits = SharedCounters(
             store,
@@ -88,10 +100,14 @@ class FleetRunner(AsyncRunner):
             snapshot_every=snapshot_every,
             threads=threads,
             executor=executor,
-            executors=executors,
+            executors={
+                **(executors or {}),
+                QUEUE_EXECUTOR: QueueExecutor(store, self._route, poll=decisions.poll(lease)),
+            },
             clock=clock,
             counters=self.limits,
         )
+        self._own_grace = grace
         self._queue_store, self._queues, self._concurrency, self._has_left = store, tuple(queues), concurrency, left
         workflows = list(workflows)
         self._going: dict[str, asyncio.Task[None]] = {}
@@ -102,6 +118,19 @@ class FleetRunner(AsyncRunner):
         )
         """Fires the schedules of its workflows while it runs."""
         self._names = sorted({(each.name, each.version) for each in workflows})
+        self._served = frozenset(self._names)
+        self._kinds: dict[tuple[str, str], Kinds] = {}
+        """By workflow and version: the classes of its values."""
+        self.tasks = TaskServer(
+            store,
+            workflows,
+            queues=self._queues,
+            slots=tasks,
+            context=context,
+            is_sure=lambda: store.is_sure,
+            lease=lease,
+        )
+        """Executes steps of other workers while its task runs."""
         runtime, registry = self._runtime, self._registry
         time = runtime.dispatcher.clock.time
         self._resting = Resting(
@@ -111,6 +140,7 @@ class FleetRunner(AsyncRunner):
         runtime.has_workers = True
         registry.told = self._told_of
         runtime.dispatcher.start_only_while(lambda: store.is_sure)
+        runtime.dispatcher.spreads = self._spreads
 
     @property
     def active(self) -> int:
@@ -125,6 +155,40 @@ class FleetRunner(AsyncRunner):
         elif is_resting(worker):
             self._resting.add(worker)
         self._has_left()
+
+    # -- steps that any worker may run -------------------------------------------------------------
+
+    def _spreads(self, worker: Worker, inflight: InFlight) -> bool:
+        """
+        Whether other workers can run *inflight*, whose policy names a queue.
+
+        Not the function of a fallback, nor what has the context of one; nor a step of a workflow that was changed while
+        its run was running, which no other worker has.
+        """
+        workflow, attempt = worker.run.workflow, inflight.attempt
+        if (workflow.name, workflow.version) not in self._served:
+            return False
+        if attempt is None or inflight.runnable is None:
+            return True
+        return attempt.runnable.override is None and attempt.runnable.kwargs is inflight.runnable.kwargs
+
+    def _route(self, runnable: Runnable) -> Route:
+        """Return where *runnable* goes, as its policy says."""
+        worker = self._registry.get(runnable.run_id)
+        assert worker is not None  # noqa: S101 - its run is here
+        policy, workflow = worker.queue.by_key[runnable.key].policy, worker.run.workflow
+        assert policy is not None and policy.queue is not None  # noqa: S101, PT018 - else it would not be spread
+        key = workflow.name, workflow.version
+        kinds = self._kinds.get(key)
+        if kinds is None:
+            kinds = self._kinds[key] = known_types([workflow])
+        executor = policy.executor or worker.options.executor
+        return Route(policy.queue, policy.priority, worker.unsaved.epoch, *key, runnable.node.name, executor, kinds)
+
+    async def close(self, *, grace: float | None = None) -> None:
+        """Let steps of other workers end, then close the runner."""
+        await self.tasks.close(self._own_grace if grace is None else grace)
+        await super().close(grace=grace)
 
     def go_on(self) -> None:
         """Start what was held back while the lease was not certain."""

@@ -39,7 +39,7 @@ from weft.errors import (
 )
 from weft.fleet import decisions, health
 from weft.fleet import registry as known_workflows
-from weft.fleet.runner import UNHURRIED, FleetRunner
+from weft.fleet.runner import TASKS, UNHURRIED, FleetRunner
 from weft.ports.queue import QUEUE
 from weft.ports.workers import Load, Served, is_drain
 from weft.stores.postgres import PostgresStore
@@ -74,6 +74,7 @@ class FleetWorker:
         snapshot_every: after how many of its events a snapshot of a run is written, so that the next worker reads that
             and what came after it; None for never.
         threads: how many threads there are at most.
+        tasks: how many steps of other workers, of components whose policy names a queue, it executes at once.
         health_file: a file that says every few seconds what it does; removed at its end.
         is_orphan: asked at each look; True stops the worker, since the process that supervises it is gone.
     """
@@ -93,6 +94,7 @@ class FleetWorker:
         grace: float = 10.0,
         snapshot_every: int | None = SNAPSHOT_EVERY,
         threads: int | None = None,
+        tasks: int = TASKS,
         health_file: Path | None = None,
         is_orphan: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -101,6 +103,8 @@ class FleetWorker:
             raise InvalidOption("a worker needs workflows: import a module that adds some to weft.registry")
         if concurrency < 1:
             raise InvalidOption(f"concurrency={concurrency!r}: use a number of runs, 1 or more")
+        if tasks < 1:
+            raise InvalidOption(f"tasks={tasks!r}: use a number of steps, 1 or more")
         if not queues:
             raise InvalidOption("queues=[]: a worker claims from one queue or more")
         self._make_store: Callable[[], PostgresStore] = lambda: PostgresStore(
@@ -117,6 +121,7 @@ class FleetWorker:
             snapshot_every=snapshot_every,
             threads=threads,
             lease=lease,
+            tasks=tasks,
         )
         self._make_store()  # options that cannot be used are told at once
         self._lease, self._grace, self._health, self._is_orphan = lease, grace, health_file, is_orphan
@@ -210,6 +215,7 @@ class FleetWorker:
         runner = self._runner = self._make_runner(store)
         firing: asyncio.Task[None] | None = None
         sharing: asyncio.Task[None] | None = None
+        serving: asyncio.Task[None] | None = None
         try:
             await runner.open()
             await store.watch_queue(self._ring)
@@ -219,6 +225,7 @@ class FleetWorker:
             await store.present(self._wake)
             firing = asyncio.create_task(runner.schedule_loop.run(), name="weft-schedules")
             sharing = asyncio.create_task(runner.limits.run(), name="weft-limits")
+            serving = asyncio.create_task(runner.tasks.run(), name="weft-tasks")
             _log.info("worker %s is ready", self.id)
             await self._claim_all(store, runner)
             if self._shall_drain(store) and not self._is_stopping:
@@ -236,6 +243,8 @@ class FleetWorker:
                 firing.cancel()
                 await asyncio.wait([firing])
             await self._close(runner, grace)
+            if serving is not None:
+                await asyncio.wait([serving])
             if sharing is not None:
                 sharing.cancel()
                 await asyncio.wait([sharing])
@@ -370,6 +379,7 @@ class FleetWorker:
             "pid": os.getpid(),
             "active": 0 if runner is None else runner.active,
             "held": 0 if runner is None else len(runner.held),
+            "tasks": 0 if runner is None else runner.tasks.running,
             "problem": self._problem,
         }
 

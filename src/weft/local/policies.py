@@ -22,7 +22,7 @@ from weft.core.workflow import Workflow
 from weft.local.clock import SystemClock, new_secret
 from weft.policy.instructions import Begun
 from weft.policy.matching import Choice, PolicyRule, Target, as_rules, winner
-from weft.policy.policy import Policy, check_external, check_in_memory
+from weft.policy.policy import Policy, check_external, check_in_memory, check_queue
 from weft.policy.policy_table import PolicyTables
 from weft.policy.run_policies import RunPolicies
 from weft.ports.clock import Clock
@@ -31,6 +31,7 @@ from weft.typing import Address
 
 def _check(node: FunctionNode, policy: Policy) -> None:
     check_external(node, policy)
+    check_queue(node, policy)
     check_in_memory(node.name, policy)
 
 

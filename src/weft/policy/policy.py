@@ -105,6 +105,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, metaclass=_Po
     checkpoint_after: bool = _default(False)
     """Whether its result must be durable before anything else of the run starts."""
     executor: str | None = _default(None)
+    queue: str | None = _default(None)
+    """The queue of a fleet whose workers may run it, each of them; without a fleet it runs here."""
     telemetry_prefix: str | None = _default(None)
     log_level: LogLevel | None = _default(None)
     metadata: Mapping[str, Any] | None = _default(None)
@@ -324,6 +326,19 @@ def _pairs(policy: Policy) -> None:
         raise InvalidPolicy(f"scheduled_at={policy.scheduled_at!r} has no time zone; use datetime(..., tzinfo=UTC)")
 
 
+def _queues(policy: Policy) -> None:
+    if policy.queue is None:
+        return
+    if not policy.queue:
+        raise InvalidPolicy("queue='': use the name of a queue, which workers serve by --queues, or None")
+    if policy.heartbeat is not None:
+        raise InvalidPolicy(
+            "queue= and heartbeat= do not go together: the worker that runs the step has a lease; use timeout="
+        )
+    if policy.execution_mode == "external":
+        raise InvalidPolicy("queue= and execution_mode='external' do not go together: the step is completed elsewhere")
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -349,9 +364,11 @@ _CHECKS: tuple[Callable[[Policy], None], ...] = (
     _is_a("scheduled_at", datetime),
     _is_a("metadata", Mapping),
     _is_a("executor", str),
+    _is_a("queue", str),
     _is_a("telemetry_prefix", str),
     _is_a("checkpoint_after", bool),
     _pairs,
+    _queues,
 )
 
 _NEEDS_A_RUNNER = ("queue_timeout", "heartbeat", "checkpoint_after", "executor", "telemetry_prefix", "log_level")
@@ -364,13 +381,30 @@ def check_external(node: FunctionNode, policy: Policy) -> None:
     Raises:
         InvalidPolicy: *node* has no value that could come from outside.
     """
-    if policy.execution_mode == "external":
-        is_step = node.kind is Kind.WORK and not (node.stateful or node.is_test or node.wait is not None or node.undoes)
-        if not is_step:
-            raise InvalidPolicy(
-                f"the policy of {node.name!r} says execution_mode='external', and only a step can be completed from "
-                "outside; write a rule for the step alone"
-            )
+    if policy.execution_mode == "external" and not _is_step(node):
+        raise InvalidPolicy(
+            f"the policy of {node.name!r} says execution_mode='external', and only a step can be completed from "
+            "outside; write a rule for the step alone"
+        )
+
+
+def check_queue(node: FunctionNode, policy: Policy) -> None:
+    """
+    Refuse ``queue=`` for what is not a step.
+
+    Raises:
+        InvalidPolicy: *node* needs its run, which no other worker has.
+    """
+    if policy.queue is not None and not _is_step(node):
+        raise InvalidPolicy(
+            f"the policy of {node.name!r} says queue={policy.queue!r}, and only a step can run on any worker: the "
+            "others need their run; write a rule for the step alone"
+        )
+
+
+def _is_step(node: FunctionNode) -> bool:
+    is_other = node.stateful or node.is_test or node.is_fan or node.wait is not None or node.undoes
+    return node.kind is Kind.WORK and not is_other
 
 
 def check_in_memory(component: str, policy: Policy) -> None:

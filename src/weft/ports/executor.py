@@ -135,3 +135,20 @@ class LendingExecutor(Executor, Protocol):
     def reclaim(self, ticket: Ticket) -> None:
         """Count *ticket* again: it continues at once, if necessary as one more than there are slots."""
         ...
+
+
+@runtime_checkable
+class LeavingExecutor(Executor, Protocol):
+    """
+    An executor that another process can take over from: what it was given, it keeps where the others find it.
+
+    Its outcomes have a receipt; the log keeps an outcome and ends the receipt in one transaction.
+    """
+
+    def leave(self, ticket: Ticket) -> None:
+        """
+        Forget *ticket*, which goes on: the next owner of its run submits the same runnable, and gets its outcome.
+
+        A ticket that is not inside is ignored.
+        """
+        ...

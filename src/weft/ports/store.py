@@ -169,6 +169,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     """When the run has to be woken from now on; NEVER: time alone does not wake it; None: as it is."""
     taken: tuple[int, ...] = ()
     """The numbers of the messages that its events come from: they leave the inbox in the same transaction."""
+    tasks: tuple[tuple[int, int], ...] = ()
+    """The tasks (ADR 53) whose outcomes are among its events, as their receipts say: they are over with it."""
     create: bool = False
     """The run must not exist yet.  Its creator owns it, in the first epoch."""
     workflow: str | None = None

@@ -171,6 +171,8 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     """The additions to the workflow of its run, if it completed."""
     timing: Timing | None = None
     """When it ended, and what it waited for, where that is noted."""
+    receipt: tuple[int, int] | None = None
+    """Where its executor keeps it until it is stored; the append with what comes of it removes it there."""
 
 
 # -- preparing -----------------------------------------------------------------------------------
@@ -215,6 +217,19 @@ def _values(node: FunctionNode, arguments: Arguments, args: tuple[Any, ...], mem
 def _keywords(
     node: FunctionNode, arguments: Arguments, pins: tuple[Any, ...], memory: Memory, context: Mapping[str, Any]
 ) -> dict[str, Any]:
+    given = own_arguments(node, arguments, context)
+    for reading, pin in zip(node.readings, pins, strict=True):
+        given[reading.parameter] = resolve(memory, reading, pin)
+    return given
+
+
+def own_arguments(node: FunctionNode, arguments: Arguments, context: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the arguments that *node* has in every run of a process: its constants, and what it reads of *context*.
+
+    Raises:
+        MissingContext: *context* does not have a key that is required.
+    """
     given = dict(arguments.constants)
     for parameter, ref in arguments.contexts:
         own, part = f"{node.owner}.{ref.key}", f"{node.name}.{ref.key}"
@@ -226,8 +241,6 @@ def _keywords(
             given[parameter] = context[ref.key]
         else:
             given[parameter] = ref.fallback()
-    for reading, pin in zip(node.readings, pins, strict=True):
-        given[reading.parameter] = resolve(memory, reading, pin)
     return given
 
 

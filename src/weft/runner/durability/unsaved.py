@@ -61,6 +61,7 @@ class UnsavedLog:
         "_snapshot_due",
         "_snapshots",
         "_taken",
+        "_tasks",
         "_wake_at",
         "acknowledged",
         "created_at",
@@ -122,6 +123,8 @@ class UnsavedLog:
         """When the store says that the run has to be woken."""
         self._taken: list[int] | None = None
         """The messages that are to be taken from the inbox."""
+        self._tasks: list[tuple[int, int]] | None = None
+        """The receipts of outcomes that are in the log, and are kept elsewhere until they are stored."""
         self._due: list[tuple[float, int, Key]] | None = None
         """A heap of the timers of the run; those that do not count any more are dropped when they are first."""
         self._due_count = 0
@@ -180,6 +183,12 @@ class UnsavedLog:
             self._taken = []
         self._taken.append(number)
 
+    def end_task(self, receipt: tuple[int, int]) -> None:
+        """The outcome with this *receipt* is in the log: its place is free with the next append."""
+        if self._tasks is None:
+            self._tasks = []
+        self._tasks.append(receipt)
+
     def add_timer(self, key: Key, at: float) -> None:
         """Note that the wait at *key* is due *at* this time, at the latest."""
         if self._due is None:
@@ -215,7 +224,7 @@ class UnsavedLog:
         """
         memory, known, link = self._run.memory, self.acknowledged, self._link
         log = memory.log
-        if self.status != "running" or len(log) != known + 1 or self.is_dropped or self._taken:
+        if self.status != "running" or len(log) != known + 1 or self.is_dropped or self._taken or self._tasks:
             return None
         if known + 1 >= self._snapshot_due:
             return None
@@ -274,6 +283,8 @@ class UnsavedLog:
             rare["wake_at"] = NEVER if wake_at is None else wake_at
         if self._taken and not self.is_behind:
             rare["taken"] = tuple(self._taken)
+        if self._tasks and not self.is_behind:
+            rare["tasks"] = tuple(self._tasks)
         # The record goes with a snapshot: it says where the log was at least, so that a tail that was cut off is found.
         is_known = status == self.status and counts == self._counts and not is_over and written is None
         append = Append(  # with more than fifteen of them CPython makes a dict first, which takes four times as long
@@ -360,6 +371,8 @@ class UnsavedLog:
             self._wake_at = None if append.wake_at == NEVER else append.wake_at
         if append.taken and self._taken is not None:
             self._taken = self._taken[len(append.taken) :] or None
+        if append.tasks and self._tasks is not None:
+            self._tasks = self._tasks[len(append.tasks) :] or None
         if append.version is not None and append.version == self.version:
             self.version = None
 

@@ -47,7 +47,7 @@ from weft.policy.run_policies import RunPolicies
 from weft.runner.execution.chain_progress import begin_chain, chain_ended, end_chain
 from weft.runner.execution.chains import chain_for
 from weft.runner.execution.checked_arguments import checked
-from weft.runner.execution.dispatcher import Dispatcher
+from weft.runner.execution.dispatcher import QUEUE, Dispatcher
 from weft.runner.execution.external import announce_attempt, has_been_completed, token_for
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.large_values import PendingResult, encode_result
@@ -124,6 +124,9 @@ class Attempts:
     def _executor(self, inflight: InFlight) -> str:
         """Return the name of the executor that *inflight* is for."""
         node, policy = inflight.activation.node, inflight.policy
+        spreads = self._dispatcher.spreads
+        if policy is not None and policy.queue is not None and spreads is not None and spreads(self._worker, inflight):
+            return QUEUE
         if node.is_async:
             return "async"
         if node.is_test or node.is_fan:
@@ -251,6 +254,9 @@ class Attempts:
         now, failed = self._dispatcher.clock.time(), inflight.failed
         spent = 0 if failed is None else failed.duration_ns
         record(memory, replace(after, seq=len(memory.log) + 1, at=now, duration_ns=spent))
+        if inflight.receipt is not None:
+            worker.unsaved.end_task(inflight.receipt)
+            inflight.receipt = None
         worker.report.retrying(inflight, after, now)
         if inflight.is_durable:  # its wait and its attempts outlive this process, whatever the strategy
             worker.checkpoint()
@@ -337,9 +343,8 @@ class Attempts:
         policy, dispatcher = inflight.policy, self._dispatcher
         if inflight.timers:
             inflight.disarm()
-        if inflight.queue_timer is not None:
-            inflight.queue_timer.cancel()
-            inflight.queue_timer = None
+        if inflight.queue_timer is not None and inflight.executor != QUEUE:  # else it waits for a worker of the fleet
+            inflight.end_queue_timer()
         attempt.runnable.family, inflight.children = dispatcher.family, None
         inflight.started = inflight.last_sign = dispatcher.monotonic()
         if inflight.state == "calling_policy":
@@ -360,6 +365,10 @@ class Attempts:
             return
         if inflight.timers:
             inflight.disarm()
+        if inflight.queue_timer is not None:
+            inflight.end_queue_timer()
+        if outcome.receipt is not None:
+            inflight.receipt = outcome.receipt
         if inflight.chain is not None:
             chain_ended(self._worker, inflight, inflight.chain, outcome)
             return
@@ -458,7 +467,7 @@ class Attempts:
 
     def give_up(self, inflight: InFlight) -> None:
         """Abandon *inflight*, and release the limits that had admitted it."""
-        self._dispatcher.withdraw(inflight)
+        self._dispatcher.withdraw(inflight, leave=self._worker.is_stopping)
         if inflight.chain is not None:
             end_chain(self._worker, inflight, inflight.chain)
         if inflight.handle is not None:

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from weft.calling import is_ctrl_c
 from weft.core.run.child import Family
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("weft.runner")
 _numbers = itertools.count(1)
+
+QUEUE: Final = "queue"
+"""The name of the executor of steps that any worker of a fleet may run."""
 
 
 class Dispatcher:
@@ -87,6 +90,8 @@ class Dispatcher:
             if isinstance(queue.executor, ImmediateExecutor)
         }
         """By name of an executor that runs what it is given at once."""
+        self.spreads: Callable[[Worker, InFlight], bool] | None = None
+        """Whether any worker of the fleet may run what has a queue; None without a fleet."""
         self.limit_queues, self.rate_queues, self.timeouts = LimitQueues(self), RateQueues(self), Timeouts(self)
         self.timers = Timers(self)
         """The timers of what waits in runs."""
@@ -191,15 +196,15 @@ class Dispatcher:
 
     # -- attempts --------------------------------------------------------------------------------
 
-    def withdraw(self, inflight: InFlight) -> None:
-        """Cancel the attempt of *inflight*; its outcome is dropped."""
+    def withdraw(self, inflight: InFlight, *, leave: bool = False) -> None:
+        """Cancel the attempt of *inflight*, or *leave* it to the next owner of its run; its outcome is dropped."""
         inflight.disarm()
-        if inflight.ticket and self.queues[inflight.executor].withdraw(inflight) and not self.is_closing:
+        if inflight.ticket and self.queues[inflight.executor].withdraw(inflight, leave=leave) and not self.is_closing:
             self._awake()  # another one may have the place
 
     def started(self, inflight: InFlight) -> float | None:
         """Return when the attempt began to run; None if it still waits for a worker."""
-        return self.queues[inflight.executor].started(inflight)
+        return self.queues[inflight.executor].started(inflight) if inflight.executor else None
 
     def lend(self, inflight: InFlight) -> Ticket:
         """Lend the slot of *inflight*, which waits for another run; return what to :meth:`reclaim`."""
@@ -212,6 +217,10 @@ class Dispatcher:
         """One of the waits of *inflight* is over; do nothing if the attempt has ended."""
         if self.queues[inflight.executor].reclaim(ticket):
             inflight.last_sign = self.monotonic()
+
+    def is_left(self, inflight: InFlight) -> bool:
+        """Whether another owner of the run could have the outcome of *inflight*, so that this one need not wait."""
+        return inflight.executor in self.queues and self.queues[inflight.executor].can_leave
 
     def is_lent(self, inflight: InFlight) -> bool:
         """Whether *inflight* only waits for another run."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.core.run.runnable import Outcome
 from weft.policy.driver import Attempt
-from weft.ports.executor import Executor, ImmediateExecutor, LendingExecutor, Ticket
+from weft.ports.executor import Executor, ImmediateExecutor, LeavingExecutor, LendingExecutor, Ticket
 from weft.runner.execution.inflight import InFlight
 
 if TYPE_CHECKING:
@@ -159,14 +159,26 @@ class ExecutorQueue:
                 found.append((*running, outcome))
         return found
 
-    def withdraw(self, inflight: InFlight) -> bool:
-        """Cancel the attempt of *inflight* if the executor has it; return whether others wait for its slot."""
+    @property
+    def can_leave(self) -> bool:
+        """Whether an attempt can be left to the next owner of its run."""
+        return isinstance(self.executor, LeavingExecutor)
+
+    def withdraw(self, inflight: InFlight, *, leave: bool = False) -> bool:
+        """
+        Cancel the attempt of *inflight* if the executor has it; return whether others wait for its slot.
+
+        Args:
+            leave: leave it to the next owner of the run, if the executor can do that.
+        """
         ticket = inflight.ticket
         if self._running.pop(ticket, None) is None:
             return False
         self._lent.pop(ticket, None)
         if ticket in self._reserved:
             self._reserved.remove(ticket)
+        elif leave and isinstance(self.executor, LeavingExecutor):
+            self.executor.leave(ticket)
         else:
             self.executor.cancel(ticket)
         return bool(self.line)

@@ -111,8 +111,16 @@ class InFlight(msgspec.Struct, eq=False):
     """How its last attempt has failed outside, until its driver is told."""
     result: PendingResult | None = None
     """The outcome of its last attempt whose value had to be encoded, with the bytes of that."""
+    receipt: tuple[int, int] | None = None
+    """Where the executor keeps the outcome of its last attempt, until the log has what comes of it."""
     chain: ChainCall | None = None
     """The chain that goes to the executor in its place, if a scheduler says so; it is the link that runs."""
+
+    def end_queue_timer(self) -> None:
+        """It has started, or will not."""
+        if self.queue_timer is not None:
+            self.queue_timer.cancel()
+            self.queue_timer = None
 
     @property
     def is_started(self) -> bool:

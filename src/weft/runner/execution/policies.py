@@ -10,7 +10,7 @@ from functools import partial
 
 from weft.core.plan.node import FunctionNode
 from weft.errors import InvalidPolicy
-from weft.policy.policy import Policy, check_external
+from weft.policy.policy import Policy, check_external, check_queue
 from weft.policy.policy_table import PolicyTables
 from weft.ports.executor import Executor
 
@@ -32,9 +32,12 @@ def check_policy(executors: Mapping[str, Executor], executor: str, node: Functio
     component, where = node.name, policy.executor or executor
     is_plain = not (node.is_async or node.is_test or node.is_fan)
     check_external(node, policy)
+    check_queue(node, policy)
     if policy.executor is not None and policy.executor not in executors:
         known = ", ".join(map(repr, executors))
         raise InvalidPolicy(f"the policy of {component!r} says executor={policy.executor!r}; this runner has {known}")
+    if policy.executor == "queue":
+        raise InvalidPolicy(f"the policy of {component!r} says executor='queue'; use queue=, the name of a queue")
     if is_plain and where == "async":
         raise InvalidPolicy(
             f"the policy of {component!r} says executor='async', where a plain function would hold up all runs; "

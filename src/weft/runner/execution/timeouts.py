@@ -116,8 +116,11 @@ class Timeouts:
         policy = worker.policies.of(inflight.activation)[0]
         if inflight.has_ended or policy is None or policy.queue_timeout is None:
             return
+        if self._dispatcher.started(inflight) is not None:  # a worker of the fleet runs it
+            return
         now = self._dispatcher.monotonic()
         if has_queued_too_long(policy, ready_since=inflight.ready_since, now=now + _EARLY):
+            self._dispatcher.withdraw(inflight)
             worker.attempts.not_started(inflight, policy.queue_timeout)
         else:
             self.watch_start(worker, inflight, inflight.ready_since + policy.queue_timeout - now)

@@ -404,7 +404,9 @@ class Worker:
             if inflight.state == "encoding":  # else a listener has stopped the run meanwhile
                 self.dispatcher.guard(self, encode_rest, self, inflight)
         in_flight = self.queue.by_key.values()  # what waits, in line or for a child, is not waited for
-        self._give_up({each for each in in_flight if each.is_started and not self.dispatcher.is_lent(each)})
+        dispatcher = self.dispatcher  # and what the next owner can have, goes on without this one
+        waits = {each for each in in_flight if each.is_started and not dispatcher.is_lent(each)}
+        self._give_up({each for each in waits if not dispatcher.is_left(each)})
         return list(self.queue.by_key.values())
 
     def abandon(self) -> None:
@@ -693,6 +695,8 @@ class Worker:
         policy, result = inflight.policy, inflight.result
         self.queue.move(inflight, "done")
         self.fold(inflight.activation, outcome, None if result is None else result.encoded, inflight.waited)
+        if inflight.receipt is not None:
+            self.unsaved.end_task(inflight.receipt)
         if policy is not None or self.options.hooks is not None:  # a listener may stop or cancel the run
             self.report.finished(inflight, outcome)
         if self.observer is not None:

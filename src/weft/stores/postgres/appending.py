@@ -205,7 +205,9 @@ class Appender:
         events = _columns([_events(each) for each in batch], 8)
         *where, key = (None,) * 4 if placement is None else msgspec.structs.astuple(placement)
         snapshots = [(place, each.snapshot) for place, each in enumerate(batch, 1) if each.snapshot]
-        return [*events, *self._changes(batch), owner, *where, *_columns(snapshots, 2), self._queue, key]
+        tasks = [(place, *task) for place, each in enumerate(batch, 1) for task in each.tasks]
+        beside = [*_columns(snapshots, 2), self._queue, key, *_columns(tasks, 3)]
+        return [*events, *self._changes(batch), owner, *where, *beside]
 
     def _changes(self, batch: Sequence[Append]) -> list[list[Any]]:
         """Return the columns of an append that are more than events."""
@@ -267,7 +269,7 @@ def _is_simple(batch: Sequence[Append]) -> bool:
 
 def _is_only_events(append: Append) -> bool:
     """Whether *append* is events and nothing else, as most are."""
-    has_more = append.changes_record or append.facts or append.definitions or append.snapshot
+    has_more = append.changes_record or append.facts or append.definitions or append.snapshot or append.tasks
     return bool(append.count) and not has_more
 
 

@@ -71,6 +71,8 @@ class Statements:
         """Where callers that wait hear which runs have changed."""
         self.followers = f"weft_followers_{named}"
         """Where owners hear which runs are followed."""
+        self.tasks = f"weft_tasks_{named}"
+        """Where workers hear that a step of a queue waits for one of them; the payload is the queue."""
         self._rendered: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
@@ -88,4 +90,4 @@ class Statements:
         return [Migration(version, self._in_schema(script)) for version, script in _migrations()]
 
     def _in_schema(self, text: str) -> str:
-        return text.replace("{channel}", self.channel).replace("{schema}", self.schema)
+        return text.replace("{channel}", self.channel).replace("{tasks}", self.tasks).replace("{schema}", self.schema)

@@ -37,6 +37,7 @@ from weft.ports.store import (
     StoredSnapshot,
 )
 from weft.ports.streams import Chunk
+from weft.ports.tasks import ClaimedTask, SentTask, Task, TaskNews
 from weft.ports.workers import Waiting, WorkerRecord
 from weft.stores.postgres import (
     appending,
@@ -49,6 +50,7 @@ from weft.stores.postgres import (
     schedules,
     schema,
     streams,
+    tasks,
 )
 from weft.stores.postgres.appending import Appender
 from weft.stores.postgres.claims import Claims
@@ -467,7 +469,7 @@ class PostgresStore:
         """Call *heard* soon after something was posted for a run of this store."""
         opened = self._usable()
         await opened.hints.listen(self._statements.followers, opened.hints.hear_followers)
-        return await opened.hints.listen(opened.channel, lambda _: heard())
+        return await opened.hints.listen(opened.channel, lambda told: None if told in tasks.TOLD else heard())
 
     # -- ChangeStore -----------------------------------------------------------------------------
 
@@ -607,6 +609,70 @@ class PostgresStore:
     async def watch_queue(self, heard: Callable[[], object]) -> Callable[[], None]:
         """Call *heard* soon after a run may have become due and free."""
         return await self._usable().hints.listen(self._statements.channel, lambda _: heard())
+
+    # -- TaskStore -------------------------------------------------------------------------------
+
+    async def send_tasks(self, sent: Sequence[Task], values: Mapping[tuple[RunId, bytes], bytes]) -> Sequence[SentTask]:
+        """Offer steps to the workers of their queues; return those that are there now."""
+        owner = await self._usable().lease.key()
+        return await self._ask(tasks.send, owner, list(sent), values)
+
+    async def take_outcomes(self, keys: Collection[int], *, limit: int = 1000) -> Sequence[TaskNews]:
+        """Return which of these steps run, have ended, or are not there any more."""
+        owner = await self._usable().lease.key()
+        return await self._ask(tasks.news, owner, list(keys), limit)
+
+    async def drop_tasks(self, keys: Collection[int]) -> None:
+        """Remove steps that this store has sent; the workers that run them are told."""
+        owner = self._usable().lease.known
+        if keys and owner is not None:
+            await self._ask(tasks.drop, owner, list(keys))
+
+    async def claim_tasks(
+        self, limit: int, *, queues: Collection[str], workflows: Collection[tuple[str, str]], deaths: int
+    ) -> Sequence[ClaimedTask]:
+        """Claim at most *limit* steps that wait, or whose worker has died fewer than *deaths* times."""
+        owner = await self._usable().lease.key()
+        return await self._ask(tasks.claim, limit, list(dict.fromkeys(queues)), sorted(workflows), owner, deaths)
+
+    async def finish_tasks(self, outcomes: Sequence[tuple[int, int, bytes]]) -> None:
+        """Store outcomes, each by key and fence; one whose claim is over is dropped."""
+        await self._ask(tasks.finish, list(outcomes))
+
+    async def put_back_tasks(self, claims: Collection[tuple[int, int]]) -> None:
+        """Offer claimed steps again."""
+        await self._ask(tasks.put_back, list(claims))
+
+    async def check_tasks(self, claims: Collection[tuple[int, int]]) -> Sequence[int]:
+        """Return the keys of claimed steps that are not wanted any more; offer those again that are not in *claims*."""
+        owner = self._usable().lease.known
+        return [] if owner is None else await self._ask(tasks.check, owner, list(claims))
+
+    async def task_values(self, asked: Collection[tuple[RunId, bytes]]) -> Mapping[tuple[RunId, bytes], bytes]:
+        """Return large values of steps, by run and hash."""
+        return await self._ask(tasks.values, list(asked))
+
+    async def sweep_tasks(self, after: float) -> int:
+        """Remove steps that no run waits for, or that were left behind for so many seconds; return how many."""
+        return await self._ask(tasks.sweep, float(after))
+
+    async def watch_tasks(self, heard: Callable[[], object]) -> Callable[[], None]:
+        """Call *heard* soon after a step was offered."""
+        return await self._usable().hints.listen(self._statements.tasks, lambda _: heard())
+
+    async def watch_answers(self, heard: Callable[[], object]) -> Callable[[], None]:
+        """Call *heard* soon after a step of this store was claimed or has ended."""
+        opened = self._usable()
+        return await opened.hints.listen(
+            opened.channel, lambda told: heard() if told is None or told == tasks.ANSWERS else None
+        )
+
+    async def watch_dropped(self, heard: Callable[[], object]) -> Callable[[], None]:
+        """Call *heard* soon after a step that this store has claimed was removed."""
+        opened = self._usable()
+        return await opened.hints.listen(
+            opened.channel, lambda told: heard() if told is None or told == tasks.DROPPED else None
+        )
 
     # -- LimitStore ------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 -- What is not returned by `created` or `changed` writes nothing anywhere.
 -- If the new runs are for any worker, $28 is their queue, $29 their priority and $30 when they are due; null is now.
 -- Otherwise $33 is where they go if this owner releases them.
+-- $35 to $37 are tasks whose outcomes are among the events.
 -- $34 is the key by which they take turns with others: after the last one of the key, and not before the first of all.
 with given as materialized (
     select *
@@ -83,6 +84,10 @@ with given as materialized (
     using unnest($25::bigint[], $26::bigint[]) as t (place, number), accepted a
     where a.place = t.place and i.run = a.key and i.number = t.number
     returning i.run
+), ended as (
+    delete from {schema}.weft_tasks t
+    using unnest($35::bigint[], $36::bigint[], $37::integer[]) as d (place, key, fence), accepted a
+    where a.place = d.place and t.key = d.key and t.fence = d.fence
 ), asked as (
     select a.key, g.run, g.at, g.is_new, g.is_released,
            a.status in ('completed', 'failed', 'cancelled') as is_finished,

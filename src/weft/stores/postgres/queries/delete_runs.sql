@@ -1,6 +1,6 @@
 -- Delete runs that are locked, and all that belongs to them, unless another owner that is alive has them.
 with gone as (
-    select r.key
+    select r.key, r.id
     from {schema}.weft_runs r
     left join {schema}.weft_queue q on q.run = r.key
     left join {schema}.weft_workers w on w.key = q.owner
@@ -19,6 +19,10 @@ with gone as (
     delete from {schema}.weft_progress p using gone g where p.run = g.key
 ), inbox as (
     delete from {schema}.weft_inbox i using gone g where i.run = g.key
+), tasks as (
+    delete from {schema}.weft_tasks t using gone g where t.run = g.id
+), task_values as (
+    delete from {schema}.weft_task_values v using gone g where v.run = g.id
 ), queue as (
     delete from {schema}.weft_queue q using gone g where q.run = g.key
 ), runs as (

@@ -1,0 +1,9 @@
+-- Remove steps of the owner $1 that are not wanted any more, and tell the workers that run them.
+with dropped as (
+    delete from {schema}.weft_tasks t where t.key = any($2::bigint[]) and t.owner = $1::bigint returning t.worker
+), told as (
+    select pg_notify(w.channel, 'dropped')
+    from {schema}.weft_workers w
+    where w.key in (select worker from dropped) and w.ended_at is null
+)
+select (select count(*) from dropped), (select count(*) from told)
