@@ -61,3 +61,6 @@ def fill(path: Path) -> None:
         runner.signal("done", "approved", {"ok": True}, by="grace")
         runner.wait("done")
         runner.cancel("stopped", "wrong file", by="alan")
+        runner.schedule("nightly", orders, cron="0 3 * * *", timezone="Europe/Berlin")
+        runner.schedule("hourly", orders, every=3_600)
+        runner.pause("hourly", by="ada")

@@ -27,6 +27,10 @@ PAGES = (
     "/problems",
     "/workflows",
     "/workflows/orders",
+    "/schedules",
+    "/workers",
+    "/limits",
+    "/versions",
 )
 
 
@@ -114,6 +118,85 @@ def test_a_policy_is_changed_for_one_run(open_page: Callable[..., Any], store: P
         runner.resume("waits")
         run = runner.wait_until("waits", lambda run: run.explain_policy("ship").policy.max_retries == 4)
         assert [event.by for event in run.log() if isinstance(event, ev.PolicyChanged)] == ["local"]
+
+
+def test_a_schedule_is_paused_and_another_browser_sees_it(open_page: Callable[..., Any]) -> None:
+    page, other = open_page("/schedules"), open_page("/schedules", width=360)
+    row = page.get_by_role("row", name="nightly")
+    row.get_by_role("button", name="Pause").click()
+    page.wait_for_url("**/schedules")
+
+    row.get_by_text("paused by local").wait_for()
+    other.get_by_text("paused by local").wait_for()
+
+
+def test_a_schedule_is_backfilled_with_the_keyboard_alone(open_page: Callable[..., Any], store: Path) -> None:
+    page = open_page("/runs")
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    page.wait_for_url("**/schedules")
+    page.get_by_label("Backfill nightly").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("2026-01-01")
+    page.keyboard.press("Tab")
+    page.keyboard.type("2026-01-04")
+    page.keyboard.press("Enter")
+    page.get_by_text("backfilled by local").wait_for()
+
+    with Runner(store) as runner:
+        (found,) = [each for each in runner.schedules() if each.name == "nightly"]
+        assert found.backfills == 1
+
+
+def test_runs_are_selected_with_the_keyboard_and_cancelled_together(open_page: Callable[..., Any], store: Path) -> None:
+    page = open_page("/runs?status=waiting&status=idle&status=running")
+    for _ in range(2):
+        page.keyboard.press("j")
+        page.keyboard.press("x")
+    page.get_by_text("2 selected").wait_for()
+    page.get_by_placeholder("Reason, for cancelled runs").fill("test over")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.wait_for_url("**/runs")
+
+    with Runner(store) as runner:
+        runner.register(orders)
+        for id in ("waits", "declined"):
+            runner.resume(id)
+            cancelled = [event for event in runner.log(id) if isinstance(event, ev.RunCancelled)]
+            assert [(event.reason, event.by) for event in cancelled] == [("test over", "local")]
+
+
+def test_a_selection_stays_when_the_list_changes(open_page: Callable[..., Any], store: Path) -> None:
+    page = open_page("/runs")
+    page.get_by_label("Select waits").check()
+    with Runner(store) as runner:
+        runner.start(orders, {"lines": 1}, id="another")
+        page.get_by_role("link", name="another").wait_for()
+
+    assert page.get_by_label("Select waits").is_checked()
+    assert page.get_by_text("1 selected").is_visible()
+
+
+@pytest.mark.parametrize(("key", "place"), [("s", "schedules"), ("f", "workers"), ("l", "limits"), ("v", "versions")])
+def test_every_page_is_two_keys_away(open_page: Callable[..., Any], key: str, place: str) -> None:
+    page = open_page("/runs")
+
+    page.keyboard.press("g")
+    page.keyboard.press(key)
+
+    page.wait_for_url(f"**/{place}")
+
+
+def test_the_processes_that_hold_runs_come_and_go(open_page: Callable[..., Any], store: Path) -> None:
+    page = open_page("/workers")
+    page.get_by_text("No process holds an open run now.").wait_for()
+
+    with Runner(store) as runner:
+        runner.register(orders)
+        runner.resume("waits")
+        page.get_by_role("cell", name="process").wait_for()
+    page.get_by_text("No process holds an open run now.").wait_for()
 
 
 def driving(store: Path) -> Any:

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
-from weft import AsyncRunner, Policy, Runner, Workflow, step, wait_for
+from weft import AsyncRunner, Policy, Runner, Workflow, each, step, wait_for
 from weft import events as ev
 from weft.policy import ConcurrencyLimit
 from weft.ports.store import RunRecord
@@ -235,3 +235,25 @@ def test_what_has_failed_in_an_open_run_is_a_problem_with_its_cause(tmp_path: Pa
 
     assert (problem["component"], problem["error"], problem["example"]) == ("refuse", "ValueError", "closed")
     assert problem["runs"] == ["open"]
+
+
+def test_a_long_run_is_looked_at_once_while_it_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.web import run_page, slow_answers
+
+    looks: list[int] = []
+    whole = run_page.waterfall
+
+    def counted(run: Any, *, now: float | None) -> Any:
+        looks.append(len(run.memory.log))
+        return whole(run, now=now)
+
+    monkeypatch.setattr(run_page, "waterfall", counted)
+    monkeypatch.setattr(slow_answers, "SLOW", 0.0)
+    wide = Workflow("wide", step(lambda n: list(range(n)), name="numbers") >> each(step(str, name="text")))
+    with Runner(tmp_path / "wide.db", executor="inline") as runner:
+        runner.start(wide, 2_500, id="wide").wait()
+    with TestClient(app(tmp_path / "wide.db"), base_url="http://localhost") as client:
+        pages = [client.get("/runs/wide", params={"select": name}).content for name in ("numbers", "text", "numbers")]
+
+    assert len(looks) == 1
+    assert max(map(len, pages)) < 60_000

@@ -8,7 +8,8 @@ component, ``&list=`` what the lowest part lists.
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from markupsafe import Markup
@@ -27,6 +28,7 @@ from weft.web.inspector import inspected
 from weft.web.live import state_of_run
 from weft.web.rendering import data, page
 from weft.web.runs_page import as_data
+from weft.web.source import Source
 
 EVENTS: Final = 200
 """How many events a page lists."""
@@ -58,15 +60,15 @@ class Happening(msgspec.Struct, frozen=True):
 
 async def run_page(request: Request) -> Response:
     """Show the run whose id stands in the address."""
-    source, query = request.app.state.source, request.query_params
+    source: Source = request.app.state.source
+    query = request.query_params
     id = request.path_params["id"]
     at = int(query["at"]) if query.get("at", "").isdigit() else None
     record, run = await source.run(id, at)
     now = time.time()
     is_past = len(run.memory.log) < record.head
-    lines = attention(run, record, now=now)
-    falls = waterfall(run, now=None if is_past else now)
-    progress = progress_of(run.memory)
+    views = await source.view(record, run, "views", partial(_views, record, run, None if is_past else now))
+    lines, falls, progress = views.lines, views.waterfall, views.progress
     selected = _selected(query.get("select"), lines, progress)
     may_see = request.state.identity.may(request.app.state.values)
     events = run.memory.log
@@ -85,6 +87,11 @@ async def run_page(request: Request) -> Response:
                 "children": run.children,
             }
         )
+    graph = await source.view(record, run, ("graph", selected), partial(page_graph, run, selected=selected))
+    chosen = None
+    if selected is not None:
+        look = partial(inspected, run, selected, progress[selected], may_see=may_see)
+        chosen = await source.view(record, run, ("chosen", selected, may_see), look)
     return page(
         request,
         "run.html",
@@ -96,7 +103,7 @@ async def run_page(request: Request) -> Response:
         head=record.head,
         at=len(events),
         lines=lines,
-        graph=Markup(page_graph(run, selected=selected)),  # noqa: S704 - names and titles are escaped by the drawing
+        graph=Markup(graph),  # noqa: S704 - names and titles are escaped by the drawing
         components=len(run.memory.workflow.components),
         waterfall=falls,
         reasons=REASONS,
@@ -105,8 +112,8 @@ async def run_page(request: Request) -> Response:
         axis=axis(falls),
         progress=progress,
         selected=selected,
-        chosen=None if selected is None else inspected(run, selected, progress[selected], may_see=may_see),
-        marks=marks(run),
+        chosen=chosen,
+        marks=views.marks,
         listed=query.get("list", "events"),
         of=of,
         happened=happenings(happened, falls.start, may_see=may_see, is_grouped=of is None),
@@ -117,6 +124,24 @@ async def run_page(request: Request) -> Response:
         signals=sorted(run.memory.awaited_signals),
         may_see=may_see,
         started_by=getattr(events[0], "by", None),
+    )
+
+
+class Views(NamedTuple):
+    """The parts of the page for which the whole log is read."""
+
+    lines: list[Attention]
+    waterfall: Waterfall
+    progress: dict[str, Progress]
+    marks: list[tuple[float, str]]
+
+
+def _views(record: RunRecord, run: Run, now: float | None) -> Views:
+    return Views(
+        attention(run, record, now=time.time() if now is None else now),
+        waterfall(run, now=now),
+        progress_of(run.memory),
+        marks(run),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -67,7 +68,7 @@ class Line(msgspec.Struct, frozen=True):
 
 async def runs_page(request: Request) -> Response:
     """Show the runs that the query of the address asks for."""
-    source = request.app.state.source
+    source: Source = request.app.state.source
     runner = await source.runner()
     query = request.query_params
     if found := query.get("q", "").strip():
@@ -83,14 +84,13 @@ async def runs_page(request: Request) -> Response:
     span = SPANS.get(query.get("span", ""), DAY)
     since = None if span is ALL else now - span.seconds
     wanted: list[RunStatus] = [status for status in STATUSES if status in query.getlist("status")]
-    counts = await _counts(runner, workflow, since)
+    counts = await _counts(source, workflow, span, since)
     if span is DAY and not query.get("span") and not any(counts.values()):  # then an older store is not shown as empty
         span, since = ALL, None
-        counts = await _counts(runner, workflow, since)
+        counts = await _counts(source, workflow, span, since)
     begin = now - span.seconds
-    bars = histogram_bars(
-        await runner.histogram(since=begin, width=span.width, workflow=workflow), periods=span.periods
-    )
+    histogram = partial(runner.histogram, since=begin, width=span.width, workflow=workflow)
+    bars = histogram_bars(await source.answers.get(("histogram", span, workflow), histogram), periods=span.periods)
     order = query.get("sort", "attention")
     wants = {"workflow": workflow, "since": since}
     records, following = await (
@@ -127,11 +127,16 @@ async def runs_page(request: Request) -> Response:
     )
 
 
-async def _counts(runner: AsyncRunner, workflow: str | None, since: float | None) -> dict[RunStatus, int]:
-    """Return how many runs there are in each status."""
+async def _counts(source: Source, workflow: str | None, span: Span, since: float | None) -> dict[RunStatus, int]:
+    """Return how many runs there are in each status; of very many, as it was up to a minute ago."""
     if since is not None:
-        return {status: await runner.count(status=status, workflow=workflow, since=since) for status in STATUSES}
-    found = await runner.tally()
+        runner = await source.runner()
+
+        async def count() -> dict[RunStatus, int]:
+            return {status: await runner.count(status=status, workflow=workflow, since=since) for status in STATUSES}
+
+        return await source.answers.get(("counts", span, workflow), count)
+    found = await source.tally()
     return {
         status: sum(number for (name, of), number in found.items() if of == status and workflow in (None, name))
         for status in STATUSES

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from weft.core.run.run import Run
 from weft.errors import HistoryTruncated, InvalidOption
 from weft.fleet.client import AsyncClient
-from weft.ports.store import FINISHED, RunRecord, Store
+from weft.ports.store import FINISHED, RunRecord, RunStatus, Store
 from weft.runner.blocking import Runner
 from weft.runner.runner import AsyncRunner
 from weft.stores import PostgresStore
+from weft.web.slow_answers import SlowAnswers
 
 MOST_EVENTS: Final = 400_000
 """How many events the runs that are kept may have together."""
 
+
+T = TypeVar("T")
 
 AT_ONCE: Final = 20_000
 """How many events the lines of one list may read together: a fraction of a second."""
@@ -53,6 +58,8 @@ class Source:
         self._runner = source if isinstance(source, AsyncRunner) else AsyncRunner(source)
         self._opening: asyncio.Task[AsyncRunner] | None = None
         self._client: AsyncClient | None = None
+        self.answers = SlowAnswers()
+        """Numbers that took long to count."""
         self._kept: OrderedDict[tuple[str, int, int, str], Run] = OrderedDict()
 
     async def runner(self) -> AsyncRunner:
@@ -98,6 +105,21 @@ class Source:
             await self._client.close()
         if self._is_own and self._opening is not None:
             await self._runner.close()
+
+    async def tally(self) -> dict[tuple[str, RunStatus], int]:
+        """Return how many runs there are, by workflow and status; of very many, as it was up to a minute ago."""
+        return await self.answers.get("tally", (await self.runner()).tally)
+
+    async def view(self, record: RunRecord, run: Run, name: Hashable, look: Callable[[], T]) -> T:
+        """
+        Return what *look* makes of *run*, which is not changed by that.
+
+        Of a long run it is made on a thread, so that other pages are answered meanwhile, and kept for a while.
+        """
+        if record.head <= READ_WHOLE:
+            return look()
+        question = (record.id, record.head, len(run.memory.log), record.status, name)
+        return await self.answers.get(question, partial(asyncio.to_thread, look))
 
     async def run(self, id: str, at: int | None = None) -> tuple[RunRecord, Run]:
         """

@@ -69,7 +69,7 @@ async def versions_of(source: Source) -> tuple[list[Version], bool]:
     runner = await source.runner()
     records = await _open_runs(runner)
     found: dict[tuple[str, str], Version] = {}
-    for name in sorted({name for name, _ in await runner.tally()}):
+    for name in sorted({name for name, _ in await source.tally()}):
         for newest in await runner.runs(workflow=name, limit=1):
             found[name, newest.version] = Version(name, newest.version, is_newest=True, open={})
     for record in records:

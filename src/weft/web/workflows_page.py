@@ -13,16 +13,17 @@ from weft.views import page_graph, strip
 from weft.views.order import in_order
 from weft.web.rendering import page
 from weft.web.runs_page import STATUSES
-from weft.web.source import Budget
+from weft.web.source import Budget, Source
 
 GRID: Final = 50
 
 
 async def workflows_page(request: Request) -> Response:
     """Show all workflows that have runs."""
-    runner = await request.app.state.source.runner()
+    source: Source = request.app.state.source
+    runner = await source.runner()
     counts: dict[str, dict[str, int]] = {}
-    for (name, status), number in (await runner.tally()).items():
+    for (name, status), number in (await source.tally()).items():
         counts.setdefault(name, {})[status] = number
     rows: list[dict[str, Any]] = []
     for name in sorted(counts):
