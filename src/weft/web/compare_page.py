@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from weft.core.diff import diff
 from weft.core.run.run import Run
+from weft.errors import HistoryTruncated
 from weft.views import page_graph
 from weft.web.live import state_of_run
 from weft.web.rendering import data, page
@@ -27,6 +28,9 @@ async def compare_page(request: Request) -> Response:
     if not other:
         return page(request, "compare.html", one=one, other="", sides=(), found=None, shown=(), may_see=False)
     (first, mine), (second, theirs) = await source.run(one), await source.run(other)
+    for record in (first, second):
+        if record.first > 1:  # outcomes that were removed would look as if they had never been
+            raise HistoryTruncated(record.id, record.first)
     found = diff(mine, theirs)
     may_see = request.state.identity.may(request.app.state.values)
     if query.get("format") == "json":
