@@ -517,6 +517,10 @@ class Worker:
         log = memory.log
         self.at_once = AT_ONCE
         queue, unsaved = self.queue, self.unsaved
+        if self.upcoming is not None and self._needed == len(log) == unsaved.acknowledged and memory.unopened is None:
+            # As nearly always: nothing has happened since it was found, and all that it needs is stored.
+            if self._start_upcoming(self.upcoming):
+                return
         while True:
             if memory.newly_waiting:
                 start_waits(self)
@@ -539,8 +543,7 @@ class Worker:
                 if self._needed > stored and (self._is_strict or not self._runs_ahead(upcoming.node, self._needed)):
                     self.state = "running"
                     return
-                assert self._lane is not None  # noqa: S101
-                if self._lane.start(self, upcoming) and self._is_strict and self._goes_on_straight():
+                if self._start_upcoming(upcoming):
                     return
             elif queue.line and (queue.line[0].needed <= stored or not self._is_strict):
                 self.start()
@@ -565,18 +568,29 @@ class Worker:
             or memory.retried
         )
 
-    def _goes_on_straight(self) -> bool:
+    def _start_upcoming(self, upcoming: Activation) -> bool:
         """
-        Whether exactly one runnable has become ready, and takes the straight lane once the store has the last event.
+        Start the *upcoming* runnable; return whether exactly one has followed it, and waits for the store in its place.
 
-        It is what the next round of :meth:`turn` would find for a run that is strict and has nothing in flight: a
+        That is what the next round of :meth:`turn` would find for a run that is strict and has nothing in flight: a
         quarter of the operations of a turn.
         """
+        lane = self._lane
+        assert lane is not None  # noqa: S101
+        if not lane.start(self, upcoming) or not self._is_strict or self.is_stopping:
+            return False
         memory = self.run.memory
         ready = memory.newly_ready
-        if len(ready) != 1 or memory.unopened is not None or self.is_stopping or not self._goes_straight(ready[0]):
+        if len(ready) != 1 or memory.unopened is not None:
             return False
-        self.upcoming, self._needed = ready.pop(), len(memory.log)
+        following, known = ready[0], len(memory.log)
+        node = following.node
+        is_alike = known == self._needed + 1 and lane is self._own_lane  # nothing but its own event has come since
+        if not is_alike or node.is_test or node.is_fan or node.is_async:
+            if not self._goes_straight(following):
+                return False
+        ready.clear()
+        self.upcoming, self._needed = following, known
         self.dispatcher.journal.note(self)
         return True
 
