@@ -2,7 +2,7 @@
 Prints the way of one input through the runner: ``python docs/walk.py``.
 
 A switch is a call from a method of one object of ``weft.runner`` to a method of another one.  Two parts of the way of
-a step without a policy, on a thread, are counted:
+a step on a thread are counted.  The step has no policy and another one has, so it does not take the straight lane:
 
 - start: from when the runnable is ready until its executor has it;
 - end: from when its outcome is collected until it is in the run.
@@ -19,7 +19,7 @@ import sys
 from types import FrameType
 from typing import Any, NamedTuple
 
-from weft import Workflow, step
+from weft import Policy, Workflow, step
 from weft.runner import AsyncRunner
 
 READY = {"queue_ready"}
@@ -89,7 +89,8 @@ def _stack(frame: FrameType | None) -> list[FrameType]:
 async def walk() -> Walk:
     """Follow one input through a run that is stored and idle."""
     found = Walk()
-    workflow = Workflow("walk", step(lambda x: x + 1, name="add"))
+    flow = step(lambda x: x + 1, name="add") >> step(str, name="write")
+    workflow = Workflow("walk", flow, policies=[("write", Policy(max_retries=1))])
     async with AsyncRunner(executor="thread", checkpoint="manual") as runner:
         # once, so that nothing is done for the first time
         handle = await runner.start(workflow, 1, id="walk", open=True)

@@ -24,7 +24,6 @@ from weft.core.fold.fold import record
 from weft.errors import StoreError
 from weft.policy import DEFAULT, ConcurrencyLimit, driver, limits
 from weft.policy.decision import Fallback
-from weft.policy.driver import Attempt
 from weft.policy.run_policies import RunPolicies
 from weft.ports.store import Append
 from weft.runner.checkpoints import as_checkpoints
@@ -135,13 +134,13 @@ def test_a_store_that_loses_what_it_has_acknowledged_is_found() -> None:
 
 def test_a_step_that_is_started_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     trial = Trial(Workflow("w", step(lambda x: x + 1, name="more")), (1,))
-    submit = ExecutorQueue.submit
+    hand_over = ExecutorQueue.hand_over
 
-    def submit_twice(queue: ExecutorQueue, worker: Worker, inflight: InFlight, attempt: Attempt) -> None:
-        submit(queue, worker, inflight, attempt)
-        submit(queue, worker, inflight, attempt)
+    def hand_over_twice(queue: ExecutorQueue, worker: Worker, inflight: InFlight, runnable: Runnable) -> None:
+        hand_over(queue, worker, inflight, runnable)
+        hand_over(queue, worker, inflight, runnable)
 
-    monkeypatch.setattr(ExecutorQueue, "submit", submit_twice)
+    monkeypatch.setattr(ExecutorQueue, "hand_over", hand_over_twice)
     report = simulate(1, lambda _: trial, scenario=Scenario())
 
     assert "a: more(2,) is in flight and is executed again" in report.problems

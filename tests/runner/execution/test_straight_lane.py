@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -102,13 +103,40 @@ async def test_a_value_that_is_not_data_fails_its_step(queued: list[str]) -> Non
     assert queued == ["first"]
 
 
-def test_a_condition_takes_the_straight_lane_also_where_steps_run_on_threads(queued: list[str]) -> None:
+def test_conditions_and_steps_take_the_straight_lane_also_where_steps_run_on_threads(queued: list[str]) -> None:
     flow = condition(lambda x: x > 0, name="positive") >> step(lambda x: -x, name="negate")
 
     with Runner(executor="thread") as runner:
         assert runner.start(Workflow("rule", flow), 3).result(timeout=60) == -3
 
-    assert queued == ["negate"]
+    assert queued == []
+
+
+@pytest.mark.parametrize("made", [object(), "x" * 100_000], ids=["not data", "large"])
+def test_an_unusual_value_that_is_made_on_a_thread_ends_its_step_as_on_the_usual_way(made: object) -> None:
+    with Runner(executor="thread") as runner:
+        run = runner.start(two_steps(lambda _: made, len), 1).wait(timeout=60)
+
+    assert run.status == ("completed" if isinstance(made, str) else "failed")
+
+
+def test_a_step_that_fails_on_a_thread_is_tried_again_as_its_new_policy_says() -> None:
+    calls, may_fail = list[int](), threading.Event()
+
+    def flaky(x: int) -> int:
+        calls.append(x)
+        may_fail.wait(60)
+        if len(calls) == 1:
+            raise ValueError(x)
+        return x
+
+    with Runner(executor="thread") as runner:
+        handle = runner.start(Workflow("w", step(flaky, name="flaky")), 1)
+        runner.set_policies(handle.id, [("flaky", Policy(max_retries=1))])
+        may_fail.set()
+
+        assert handle.result(timeout=60) == 1
+    assert calls == [1, 1]
 
 
 @virtually

@@ -197,7 +197,7 @@ async def test_a_worker_that_crashes_with_what_cannot_be_said_is_parked_like_any
     def crash(*_: Any) -> None:
         raise Unspeakable
 
-    monkeypatch.setattr(Worker, "finish", crash)
+    monkeypatch.setattr(Worker, "ended", crash)
     async with runner_on() as runner:
         await runner.start(double, 1, id="a")
 

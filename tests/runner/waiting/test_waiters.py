@@ -105,7 +105,7 @@ async def test_a_caller_that_waits_for_what_a_parked_run_will_not_do_is_told(mon
         waits = asyncio.create_task(runner.wait_until("a", lambda _: False))
         await asyncio.sleep(0.5)
 
-        monkeypatch.setattr(Worker, "finish", crash)
+        monkeypatch.setattr(Worker, "ended", crash)
 
         with pytest.raises(RunParked):
             await waits
@@ -137,7 +137,7 @@ async def test_a_caller_that_waits_for_a_run_that_was_parked_and_then_cancelled_
         raise ZeroDivisionError("a bug")
 
     async with runner_on(lasts=1.0) as runner:
-        monkeypatch.setattr(Worker, "finish", crash)
+        monkeypatch.setattr(Worker, "ended", crash)
         handle = await runner.start(double, 1, id="a")
         with pytest.raises(RunParked):
             await handle.wait()

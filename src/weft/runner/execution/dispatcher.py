@@ -35,7 +35,7 @@ from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.limit_queue import LimitQueues
 from weft.runner.execution.policies import policy_tables
 from weft.runner.execution.rate_queue import RateQueues
-from weft.runner.execution.straight_lane import StraightLane
+from weft.runner.execution.straight_lane import HandOverLane, Lane, StraightLane
 from weft.runner.execution.timeouts import Timeouts
 from weft.runner.execution.timers import Timers
 
@@ -84,12 +84,14 @@ class Dispatcher:
         """Starts the children of steps."""
         self.queues = {name: ExecutorQueue(executor, self.guard) for name, executor in executors.items()}
         """By name of the executor."""
-        self.lanes = {
+        self.lanes: dict[str, Lane] = {
             name: StraightLane(name, queue, queue.executor)
-            for name, queue in self.queues.items()
             if isinstance(queue.executor, ImmediateExecutor)
+            else HandOverLane(name, queue)
+            for name, queue in self.queues.items()
+            if scheduler is None or isinstance(queue.executor, ImmediateExecutor)
         }
-        """By name of an executor that runs what it is given at once."""
+        """By name of the executor: where a lone runnable starts; a scheduler may group those for other executors."""
         self.spreads: Callable[[Worker, InFlight], bool] | None = None
         """Whether any worker of the fleet may run what has a queue; None without a fleet."""
         self.limit_queues, self.rate_queues, self.timeouts = LimitQueues(self), RateQueues(self), Timeouts(self)

@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from weft.core.run.runnable import Outcome
+from weft.core.run.runnable import Outcome, Runnable
 from weft.policy.driver import Attempt
 from weft.ports.executor import Executor, ImmediateExecutor, LeavingExecutor, LendingExecutor, Ticket
 from weft.runner.execution.inflight import InFlight
@@ -93,19 +93,30 @@ class ExecutorQueue:
             heapq.heappush(self.line, (-inflight.priority, next(self._order), worker, inflight, attempt))
             self.serve()
 
+    @property
+    def has_room_now(self) -> bool:
+        """Whether a plain attempt could start now, and would overtake none."""
+        return not self.line and self._has_room()
+
+    def hand_over(self, worker: Worker, inflight: InFlight, runnable: Runnable) -> None:
+        """Hand *runnable*, the plain attempt of *inflight*, to the executor, which has room for it."""
+        ticket = inflight.ticket = next(_tickets)
+        self.is_used, self._running[ticket] = True, (worker, inflight)
+        self.executor.submit(ticket, runnable)
+
     def serve(self) -> None:
         """Start queued attempts while there is room."""
         while self.line and self._has_room(self.line[0][4]):
             _, _, worker, inflight, attempt = heapq.heappop(self.line)
             self._guard(worker, self._start, worker, inflight, attempt)
 
-    def _has_room(self, attempt: Attempt) -> bool:
+    def _has_room(self, attempt: Attempt | None = None) -> bool:
         if self.executor.free <= len(self._reserved) or (self.may_start is not None and not self.may_start()):
             return False
         workers = self._workers
         if workers is None:
             return True
-        ahead = 0 if attempt.begins is not None else int(workers * _MOMENT_NS / self._mean_ns)
+        ahead = 0 if attempt is not None and attempt.begins is not None else int(workers * _MOMENT_NS / self._mean_ns)
         return len(self._running) - len(self._lent) < workers + ahead
 
     def _start(self, worker: Worker, inflight: InFlight, attempt: Attempt) -> None:

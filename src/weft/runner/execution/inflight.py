@@ -116,6 +116,9 @@ class InFlight(msgspec.Struct, eq=False):
     chain: ChainCall | None = None
     """The chain that goes to the executor in its place, if a scheduler says so; it is the link that runs."""
 
+    is_straight: bool = False
+    """Whether it was handed over straight, so that its outcome can be folded straight too: :mod:`.straight_lane`."""
+
     def end_queue_timer(self) -> None:
         """It has started, or will not."""
         if self.queue_timer is not None:

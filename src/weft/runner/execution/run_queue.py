@@ -45,12 +45,17 @@ class RunQueue:
     def add(self, inflight: InFlight) -> None:
         """Queue a new runnable."""
         self.by_key[inflight.activation.key] = inflight
-        if self.line is _NO_LINE:
-            self.line = deque()
         self._line_up(inflight)
+
+    def add_started(self, inflight: InFlight) -> None:
+        """Add a new runnable that has a slot already, since it is the only one; it is *executing*."""
+        self.by_key[inflight.activation.key] = inflight
+        self.slots_used += 1
 
     def _line_up(self, inflight: InFlight) -> None:
         """Put *inflight* behind those that are as urgent, and before those that are less."""
+        if self.line is _NO_LINE:
+            self.line = deque()
         line = self.line
         if not line or line[-1].priority >= inflight.priority:
             line.append(inflight)

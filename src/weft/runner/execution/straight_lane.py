@@ -1,26 +1,28 @@
 """
-The straight lane: runs a plain runnable that is the only one of its run, without the queue.
+The straight lane: a plain runnable that is the only one of its run is started without the queue.
 
-Most steps have no policy, no hook and no listener, run in the event loop, and are the only ready runnable of their run.
-Such a runnable is the *upcoming* one of its worker from the moment it is ready until its dependencies are durable; then
-it runs, and its outcome is folded into the run.  It never has a slot, an attempt or a place in the queue.
+Most steps have no policy, no hook and no listener, and are the only ready runnable of their run.  Such a runnable is
+the *upcoming* one of its worker from the moment it is ready until its dependencies are durable.  Then it runs in the
+event loop, or is handed to its executor (docs/adr/0042-a-lane-for-every-executor.md), and its outcome is folded into
+the run.  It never waits in the queue of its run; one that an executor has is known there as executing.
 
-    ready ──► upcoming ──► durable enough ──► run ──► folded
-                  │                            │
-                  └── another runnable, a ─────┴── failed, or a large value ──► the queue, as any other runnable
+    ready ──► upcoming ──► durable enough ──► run, or handed over ──► folded
+                  │                                     │
+                  └── another runnable, a ──────────────┴── failed, or a large value ──► the queue, as any other one
                       listener, others queued
 
 Invariants:
 
 1. A worker has an upcoming runnable only while its queue is empty.
 2. The upcoming runnable is ready in its run, has no policy, no deadline and no earlier attempt.
-3. While it runs, nothing else of its run is queued or started: what it tells its own run waits until it has ended.
+3. While it runs in the event loop, nothing else of its run is queued or started: what it tells its own run waits until
+   it has ended.
 4. A runnable that moves to the queue continues as if it had been there from the beginning: it runs once either way.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from weft.core.fold.fold import react
 from weft.core.fold.scope import Activation
@@ -29,17 +31,31 @@ from weft.log import needs_encoding
 from weft.log.codec import encode_at_once
 from weft.log.module_names import kind_of
 from weft.log.value_encoder import SHORT
+from weft.policy.driver import Attempt
 from weft.ports.executor import ImmediateExecutor
 from weft.runner.durability.rehydration import is_partial
 from weft.runner.execution.executor_queue import ExecutorQueue
+from weft.runner.execution.inflight import InFlight
 from weft.telemetry import bus
 
 if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
 
 
+class Lane(Protocol):
+    """The lane of one executor; the workers of a runner share it."""
+
+    def start(self, worker: Worker, activation: Activation) -> bool:
+        """
+        Start the upcoming runnable of *worker*; return whether it has ended, and nothing was queued.
+
+        It is queued instead if it would overtake queued runnables, a policy holds the run, or there is a listener.
+        """
+        ...
+
+
 class StraightLane:
-    """The lane of one executor that runs a runnable immediately; the workers of a runner share it."""
+    """The lane of an executor that runs a runnable immediately."""
 
     __slots__ = ("_executor", "_queue", "_run")
 
@@ -47,12 +63,8 @@ class StraightLane:
         self._executor, self._queue, self._run = executor, queue, immediate.run
 
     def start(self, worker: Worker, activation: Activation) -> bool:
-        """
-        Run the upcoming runnable of *worker* here and now; return whether that was all, and nothing was queued.
-
-        It is queued instead if it would overtake queued runnables, a policy holds the run, or there is a listener.
-        """
-        run, node, key = worker.run, activation.node, activation.key
+        """Run the upcoming runnable of *worker* here and now, or queue it."""
+        run, key = worker.run, activation.key
         memory = run.memory
         ready, may_start = memory.ready, self._queue.may_start
         is_held = self._queue.line or (may_start is not None and not may_start())
@@ -73,22 +85,7 @@ class StraightLane:
             worker.is_in_lane = False
         if ready.get(key) is not activation or worker.is_dead:  # it has cancelled its own run
             return False
-        result, encoded = outcome.result, None
-        if outcome.status != "completed":
-            self._hand_on(worker, activation, runnable, outcome)
-            return False
-        if kind_of(result) in SHORT or not needs_encoding(result) or (encoded := encode_at_once(result)) is not None:
-            if encoded is None and node.only_delivers and not outcome.added:  # as nearly always
-                worker.units += 1
-                timing = None
-                if worker.monotonic() >= worker.untimed_until:
-                    timing = worker.timing()
-                react(memory, activation, result, outcome.attempt, outcome.duration_ns, timing)
-            elif outcome.added and is_partial(run):
-                self._hand_on(worker, activation, runnable, outcome)
-                return False
-            else:
-                worker.fold(activation, outcome, encoded)
+        if fold_straight(worker, activation, outcome):
             if worker.observer is not None:
                 worker.observer(worker)
             return True
@@ -101,3 +98,66 @@ class StraightLane:
         worker.queue.start_first()
         inflight.runnable, inflight.executor = runnable, self._executor
         worker.attempts.ended(inflight, outcome)
+
+
+class HandOverLane:
+    """The lane of an executor that runs a runnable elsewhere, on a thread or in another process."""
+
+    __slots__ = ("_executor", "_queue")
+
+    def __init__(self, executor: str, queue: ExecutorQueue) -> None:
+        self._executor, self._queue = executor, queue
+
+    def start(self, worker: Worker, activation: Activation) -> bool:
+        """Hand the upcoming runnable of *worker* to the executor, or queue it; it ends in :func:`end_straight`."""
+        run = worker.run
+        is_observed = bus.runnable_start or bus.runnable_stop
+        if worker.queue.barrier or is_observed or not self._queue.has_room_now:
+            worker.queue_upcoming(activation)
+            worker.start()
+            return False
+        worker.upcoming = None
+        if run.memory.ready.get(activation.key) is activation:  # else it was removed from the run meanwhile
+            runnable = bind(activation, run.memory, run.context)
+            runnable.family = worker.dispatcher.family
+            inflight = InFlight(activation, state="executing", runnable=runnable, attempt=Attempt(runnable, None))
+            inflight.executor, inflight.is_straight = self._executor, True
+            inflight.started = inflight.last_sign = worker.monotonic()
+            worker.queue.add_started(inflight)
+            self._queue.hand_over(worker, inflight, runnable)
+        return False
+
+
+def end_straight(worker: Worker, inflight: InFlight, outcome: Outcome) -> bool:
+    """
+    Fold the *outcome* of *inflight*, which was handed over straight, into the run of *worker*.
+
+    Return False if it has to go the usual way: it has failed, has made a large value or was given up, or there is a
+    listener.
+    """
+    activation, inflight.is_straight = inflight.activation, False  # a further attempt is not
+    is_here = inflight.state == "executing" and worker.run.memory.ready.get(activation.key) is activation
+    if not is_here or bus.runnable_stop or not fold_straight(worker, activation, outcome):
+        return False
+    worker.queue.move(inflight, "done")
+    if worker.observer is not None:
+        worker.observer(worker)
+    return True
+
+
+def fold_straight(worker: Worker, activation: Activation, outcome: Outcome) -> bool:
+    """Fold the *outcome* of *activation*, which is ready, into the run; return False if it is not a plain one."""
+    result, encoded = outcome.result, None
+    if outcome.status != "completed" or (outcome.added and is_partial(worker.run)):
+        return False
+    if kind_of(result) not in SHORT and needs_encoding(result) and (encoded := encode_at_once(result)) is None:
+        return False
+    if encoded is None and activation.node.only_delivers and not outcome.added:  # as nearly always
+        worker.units += 1
+        timing = None
+        if worker.monotonic() >= worker.untimed_until:
+            timing = worker.timing()
+        react(worker.run.memory, activation, result, outcome.attempt, outcome.duration_ns, timing)
+    else:
+        worker.fold(activation, outcome, encoded)
+    return True

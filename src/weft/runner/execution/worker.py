@@ -70,6 +70,7 @@ from weft.runner.execution.status import (
     stuck,
     text_of_failures,
 )
+from weft.runner.execution.straight_lane import end_straight
 from weft.runner.options import RunOptions
 from weft.telemetry import bus
 
@@ -189,7 +190,7 @@ class Worker:
         self._test_lane = lanes.get("inline")
         """The lane of its conditions and maps, if no hook wants to know and arguments are not checked."""
         self._own_lane = lanes.get(options.executor)
-        """The lane of its plain functions, if their executor has one and no hook wants to know."""
+        """The lane of its plain functions, if no hook wants to know and no scheduler groups them."""
         self._lane = self._own_lane
         """The lane of the upcoming runnable."""
         self.attempts = Attempts(self, dispatcher, self.policies)
@@ -517,9 +518,12 @@ class Worker:
         log = memory.log
         self.at_once = AT_ONCE
         queue, unsaved = self.queue, self.unsaved
-        if self.upcoming is not None and self._needed == len(log) == unsaved.acknowledged and memory.unopened is None:
-            # As nearly always: nothing has happened since it was found, and all that it needs is stored.
-            if self._start_upcoming(self.upcoming):
+        upcoming = self.upcoming  # as nearly always: nothing has happened since it was found, and the store has it all
+        if upcoming is not None and self._needed == len(log) == unsaved.acknowledged and memory.unopened is None:
+            if self._start_upcoming(upcoming):
+                return
+            if self.upcoming is None and queue.slots_used and self._needed == len(log) and not self.is_stopping:
+                self.state = "running"  # an executor has it
                 return
         while True:
             if memory.newly_waiting:
@@ -586,9 +590,8 @@ class Worker:
         following, known = ready[0], len(memory.log)
         node = following.node
         is_alike = known == self._needed + 1 and lane is self._own_lane  # nothing but its own event has come since
-        if not is_alike or node.is_test or node.is_fan or node.is_async:
-            if not self._goes_straight(following):
-                return False
+        if (not is_alike or node.is_test or node.is_fan or node.is_async) and not self._goes_straight(following):
+            return False
         ready.clear()
         self.upcoming, self._needed = following, known
         self.dispatcher.journal.note(self)
@@ -698,7 +701,8 @@ class Worker:
     def ended(self, attempts: Iterable[tuple[InFlight, Outcome]]) -> None:
         """Process the outcomes of *attempts*, and continue."""
         for inflight, outcome in attempts:
-            self.attempts.ended(inflight, outcome)
+            if not inflight.is_straight or not end_straight(self, inflight, outcome):
+                self.attempts.ended(inflight, outcome)
         self.turn()
 
     def finish(self, inflight: InFlight, outcome: Outcome) -> None:
