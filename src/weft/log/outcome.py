@@ -32,7 +32,7 @@ _VERSION: Final = 1
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class RunOutcome(msgspec.Struct, frozen=True):
+class RunOutcome(msgspec.Struct, frozen=True, gc=False):  # as untracked as the events that hold the same values
     """The results of one input, the last one of a finished run."""
 
     ordinal: int

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def queue_ready(worker: Worker) -> None:
     """Queue the runnables that have become ready; for durable ones, record that they are about to start."""
     memory = worker.run.memory
+    worker.expect_attempts()
     if worker.upcoming is not None:  # it is not alone any more
         worker.queue_upcoming(worker.upcoming)
     offered, memory.newly_ready = memory.newly_ready, []
@@ -55,7 +56,7 @@ def _transformed(worker: Worker, offered: list[Activation]) -> list[Activation]:
 
 def start_waits(worker: Worker) -> None:
     """Start the timers of what has begun to wait, unless a signal has come before."""
-    clock, waiting = worker.dispatcher.clock, worker.run.memory
+    clock, waiting = worker.policies.clock, worker.run.memory  # what waits asks its run for them
     for key in begin_waits(worker.run, clock.time()):
         found = (waiting.waiting or {}).get(key)
         if found is not None and found.next_at is not None:

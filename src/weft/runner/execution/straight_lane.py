@@ -123,6 +123,7 @@ class HandOverLane:
             inflight = InFlight(activation, state="executing", runnable=runnable, attempt=Attempt(runnable, None))
             inflight.executor, inflight.is_straight = self._executor, True
             inflight.started = inflight.last_sign = worker.monotonic()
+            worker.expect_attempts()
             worker.queue.add_started(inflight)
             self._queue.hand_over(worker, inflight, runnable)
         return False

@@ -115,11 +115,13 @@ class Worker:
     """Drives one run, and writes its log."""
 
     __slots__ = (
+        "_has_attempts",
         "_is_eager",
         "_is_strict",
         "_lane",
         "_needed",
         "_own_lane",
+        "_policies",
         "_takeover",
         "_test_lane",
         "at_once",
@@ -143,7 +145,6 @@ class Worker:
         "owes_notice",
         "owner",
         "period",
-        "policies",
         "queue",
         "reason",
         "report",
@@ -176,8 +177,7 @@ class Worker:
         self.id = run.id
         """The name of the run."""
         self.report = Reporter(run, options.hooks)
-        tables = dispatcher.policy_tables[options.executor]
-        self.policies = run.known_policies = RunPolicies(run, tables, dispatcher.clock)
+        self._policies: RunPolicies | None = None
         self.queue = RunQueue()
         """The runnables in flight."""
         self.upcoming: Activation | None = None
@@ -193,7 +193,9 @@ class Worker:
         """The lane of its plain functions, if no hook wants to know and no scheduler groups them."""
         self._lane = self._own_lane
         """The lane of the upcoming runnable."""
-        self.attempts = Attempts(self, dispatcher, self.policies)
+        self._has_attempts = False
+        self.attempts: Attempts
+        """Takes its runnables from their slot to their outcome; made for the first that is in flight."""
         known = "running" if unsaved is None else run.memory.status
         self.state: State = known if known in FINISHED else "running"
         self.reason = run.memory.cancelled or ""
@@ -245,6 +247,14 @@ class Worker:
         run.is_driven, run.memory.page = True, PAGE
         if run.memory.ready:
             run.memory.newly_ready[:] = run.memory.opened()
+
+    @property
+    def policies(self) -> RunPolicies:
+        """The policies in force; made when something asks for them, or begins to wait: most runs have none."""
+        if self._policies is None:
+            tables = self.dispatcher.policy_tables[self.options.executor]
+            self._policies = self.run.known_policies = RunPolicies(self.run, tables, self.dispatcher.clock)
+        return self._policies
 
     @property
     def acknowledged(self) -> int:
@@ -600,9 +610,15 @@ class Worker:
     def queue_upcoming(self, activation: Activation) -> InFlight:
         """Queue the upcoming runnable: it is not the only one any more, or it cannot take the straight lane."""
         inflight = InFlight(activation, needed=self._needed)
+        self.expect_attempts()
         self.queue.add(inflight)
         self.upcoming = None
         return inflight
+
+    def expect_attempts(self) -> None:
+        """Get ready for a runnable in flight: a run whose steps all run in the event loop never has one."""
+        if not self._has_attempts:
+            self._has_attempts, self.attempts = True, Attempts(self, self.dispatcher, self.policies)
 
     def write_if_due(self) -> None:
         """Announce unsaved events to the journal, if the strategy says that it is time."""
@@ -651,7 +667,8 @@ class Worker:
         """Work out the state of the run, and tell its owner if it is settled."""
         if self.is_stopping:  # it has crashed, perhaps just now, while it started something
             return
-        if not self.is_idle:
+        memory = self.run.memory
+        if self.queue.by_key or memory.ready or memory.waiting:
             self.state = "running" if self.upcoming or self.queue.slots_used or self.queue.line else "waiting"
             if self.state == "waiting" and self.only_waits:
                 self._store_wait()

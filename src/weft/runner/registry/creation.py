@@ -103,10 +103,10 @@ class RunCreator:
             RunExists: a run of this id is here.
         """
         worker = self._new_worker(run, workflow, options, request.by)
-        if request.policies is None:
-            worker.policies.check_all()
-        else:
+        if request.policies is not None:
             worker.policies.change(request.policies, request.policies_mode, request.by)
+        elif workflow.policies:
+            worker.policies.check_all()
         if self._definitions.follow(workflow) or options.unstorable:
             self._portability.look_at(workflow, options)
         self._registry.add(worker)
