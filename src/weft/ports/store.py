@@ -130,7 +130,7 @@ class LoadedRun(msgspec.Struct, frozen=True):
 _NOTHING: Mapping[ContentHash, bytes] = {}
 
 
-class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands wait in a batch, none in a cycle
+class Append(msgspec.Struct, frozen=True, gc=False):  # thousands wait in a batch, none in a cycle
     """
     The next events of one run, and the changes of its record.
 
@@ -147,18 +147,18 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     run: RunId
     expected: int
     """The head after which the events come."""
-    epoch: int = FIRST_EPOCH
     count: int
     body: bytes
     chain: bytes
     """The hash of the log up to the new head."""
+    at: float
+    """The time, in seconds since the epoch: a store has no clock, and relies on times of a run that never decrease."""
+    epoch: int = FIRST_EPOCH
     previous: bytes | None = None
     """
     The hash of the log up to *expected*, as the writer knows it: ``b""`` for a log without events.
     A run with another last hash is refused.  None: not checked.
     """
-    at: float
-    """The time, in seconds since the epoch: a store has no clock, and relies on times of a run that never decrease."""
     status: RunStatus | None = None
     reason: str = ""
     """Goes with *status*, as do the next three: they replace what the record says."""
@@ -226,15 +226,9 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     @property
     def changes_record(self) -> bool:
         """Whether it changes more than the log of the run, which few appends do."""
-        return (
-            self.status is not None
-            or self.wake_at is not None
-            or bool(self.taken)
-            or self.create
-            or self.release
-            or self.workflow is not None
-            or self.version is not None
-        )
+        if self.status is not None or self.create or self.release:
+            return True
+        return self.wake_at is not None or self.workflow is not None or self.version is not None or self.taken != ()
 
 
 @runtime_checkable

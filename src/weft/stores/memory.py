@@ -138,35 +138,38 @@ class _Stored:
 
     def add(self, append: Append) -> None:
         """Write *append*."""
-        count, self.updated_at = append.count, append.at
-        if count:
-            head = self.head
-            self.head, self.chain = head + count, append.chain
-            self.segments.append(Segment(head + 1, count, append.body))
+        self.updated_at = append.at
+        if append.count:
+            self.segments.append(Segment(append.expected + 1, append.count, append.body))
+            self.head, self.chain = append.expected + append.count, append.chain
         elif append.create:
             self.chain = append.chain
-        if append.changes_record and not append.create:  # the record of a new run was made of the append
-            there = self._record
-            has_status = append.status is not None
-            self._record = structs.replace(
-                there,
-                workflow=there.workflow if append.workflow is None else append.workflow,
-                version=there.version if append.version is None else append.version,
-                status=append.status or there.status,
-                reason=append.reason if has_status else there.reason,
-                failures=append.failures if has_status else there.failures,
-                dead_letters=append.dead_letters if has_status else there.dead_letters,
-                outcome=append.outcome if has_status else there.outcome,
-                finished_at=(append.at if append.status in FINISHED else None) if has_status else there.finished_at,
-                wake_at={None: there.wake_at, NEVER: None}.get(append.wake_at, append.wake_at),
-                owner=None if append.release else there.owner,
-            )
-            for number in append.taken:
-                self.inbox.pop(number, None)
+        if not append.create and append.changes_record:  # the record of a new run was made of the append
+            self._change(append)
         if append.facts:
             self.keep(append.facts)
         if append.snapshot:
             self.snapshot = StoredSnapshot(self.head, append.snapshot)
+
+    def _change(self, append: Append) -> None:
+        """Change the record as *append* says."""
+        there = self._record
+        has_status = append.status is not None
+        self._record = structs.replace(
+            there,
+            workflow=there.workflow if append.workflow is None else append.workflow,
+            version=there.version if append.version is None else append.version,
+            status=append.status or there.status,
+            reason=append.reason if has_status else there.reason,
+            failures=append.failures if has_status else there.failures,
+            dead_letters=append.dead_letters if has_status else there.dead_letters,
+            outcome=append.outcome if has_status else there.outcome,
+            finished_at=(append.at if append.status in FINISHED else None) if has_status else there.finished_at,
+            wake_at={None: there.wake_at, NEVER: None}.get(append.wake_at, append.wake_at),
+            owner=None if append.release else there.owner,
+        )
+        for number in append.taken:
+            self.inbox.pop(number, None)
 
     def keep(self, facts: Mapping[ContentHash, bytes]) -> None:
         """Keep large values; what is there already stays."""
@@ -265,6 +268,8 @@ class MemoryStore:
         """Write the batch; return, for each of it, None or why it was refused."""
         self._check()
         groups = {each.group for each in batch if each.group}
+        if not groups:
+            return [self._take(each) for each in batch]
         refused = {group: self._refused_group(group, batch) for group in groups}
         return [refused.get(each.group) or self._take(each) for each in batch]
 
@@ -275,9 +280,16 @@ class MemoryStore:
 
     def _take(self, append: Append) -> StoreError | None:
         stored = self._runs.get(append.run)
-        error = _refusal(stored, append)
-        if error is not None:
-            return error
+        is_next = (
+            stored is not None
+            and stored.head == append.expected
+            and stored.chain == append.previous
+            and stored.epoch == append.epoch
+        )
+        if not is_next or append.create or append.again:  # seldom
+            error = _refusal(stored, append)
+            if error is not None:
+                return error
         if stored is None:
             self._runs[append.run] = stored = _Stored(_first(append))
         elif append.again and stored.holds(append):

@@ -55,6 +55,7 @@ class UnsavedLog:
         "_encoder",
         "_every",
         "_link",
+        "_lone",
         "_repeats_values",
         "_run",
         "_segment",
@@ -96,6 +97,8 @@ class UnsavedLog:
             created_at: when the store says that it was created.
         """
         self._run, self._link = run, link
+        self._lone: Append | None = None
+        """The last append that was one short reaction."""
         self.epoch = epoch
         """The epoch in which this runner owns the run."""
         self.created_at = created_at
@@ -232,16 +235,8 @@ class UnsavedLog:
         if body is None:
             return None
         self.is_behind = False
-        return Append(
-            run=memory.run_id,
-            expected=known,
-            epoch=self.epoch,
-            count=1,
-            body=body,
-            chain=chain(link, body),
-            previous=link,
-            at=at,
-        )
+        lone = self._lone = Append(memory.run_id, known, 1, body, chain(link, body), at, self.epoch, link)
+        return lone
 
     def append(self, status: RunStatus, reason: str, at: float, most: int = MOST) -> Append | None:
         """Return the next append: the events since the last one, *most* of them, and the status if it has changed."""
@@ -356,6 +351,9 @@ class UnsavedLog:
     def stored(self, append: Append) -> None:
         """*append* is durable."""
         self.acknowledged, self._link = append.expected + append.count, append.chain
+        if append is self._lone:  # as nearly always: there was nothing else in it
+            self._lone = None
+            return
         if append.status is not None:
             self.status, self._counts = append.status, (append.failures, append.dead_letters)
         if self._encoded:
