@@ -398,3 +398,14 @@ def test_a_workflow_that_is_not_portable_is_refused_once_it_is_written() -> None
 
     with pytest.raises(UnresolvedFunction):
         encoder.segment(Workflow("w", step(lambda x: x, name="nameless")).run(1).log())
+
+
+@pytest.mark.parametrize("value", [7, -1.5, True, None, 2**70, "text", [1, 2]])
+def test_the_first_segment_of_a_run_is_written_alike_whichever_way_it_takes(value: object) -> None:
+    run = Workflow("w", step(abs, name="absolute")).plan(value)
+    encoder, events = Encoder(), run.log()
+
+    segment = encoder.segment(events)
+
+    assert segment == encoder._translated(events, None)
+    assert decode_segments([segment.body], definitions=segment.definitions, facts=segment.facts) == events

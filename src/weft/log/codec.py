@@ -19,13 +19,13 @@ import struct
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec.msgpack import Ext
 from msgspec.structs import replace
 
-from weft.core.events import AnyEvent, ReactionOccurred
+from weft.core.events import AnyEvent, InputReceived, ReactionOccurred, WorkflowDefined
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog, ResolutionError, UnencodableValue
 from weft.log.definition import Definition, definition_of, read_definition
@@ -44,6 +44,9 @@ LONGEST: Final = 1 << 30
 
 _REMEMBERED: Final = 4096
 """About how many hashes of stored facts an encoder remembers."""
+
+_FIRST: Final = 2
+"""How many events the first segment of most runs has: the definition, and an input."""
 
 _MOST_READ: Final = 64
 """How many definitions a decoder keeps in mind, about."""
@@ -107,8 +110,21 @@ class Encoder:
         """
         for event in events:
             if type(event) is not ReactionOccurred or kind_of(event.value) not in SHORT:
-                return self._translated(events, encoded)
+                first = self._first(events) if type(event) is WorkflowDefined else None
+                return first or self._translated(events, encoded)
         return Segment(_body(events, events), len(events))  # nearly all events are written as they are
+
+    def _first(self, events: Sequence[AnyEvent]) -> Segment | None:
+        """Return the first segment of a run, if that is its definition and an input of a few bytes; else None."""
+        if len(events) != _FIRST or self.portable:
+            return None
+        defined, received = events
+        is_short = type(received) is InputReceived and kind_of(received.value) in SHORT
+        if not is_short or not isinstance(defined, WorkflowDefined) or defined.options is not None:
+            return None
+        known: Definition = definition_of(cast("Workflow", defined.workflow))
+        named = WorkflowDefined(1, defined.run, cast("Any", known.hash), defined.options, defined.by)
+        return Segment(_body((named, received), events), _FIRST, {known.hash: known.body})
 
     def _translated(self, events: Sequence[AnyEvent], encoded: Mapping[int, Encoded] | None) -> Segment:
         definitions: dict[bytes, bytes] = {}
