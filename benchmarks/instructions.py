@@ -5,7 +5,8 @@ How many instructions a run of five steps takes, here and in another commit: fig
     python benchmarks/instructions.py --against HEAD~1 --only 'memory inline'
 
 Each case runs under callgrind in a process of its own, in turns with the other commit, by the same interpreter and
-with the same hashes.  A first group of runs warms up; then callgrind counts, until the results of all others are there.
+with the same hashes.  A first group of runs warms up, and the collector forgets what was there; then callgrind counts,
+until the results of all others are there.
 Two counts of the same code differ by less than one in a thousand inline; on threads and on SQLite, where threads take
 turns, by up to two in a hundred.  Instructions are not time: what waits for memory, the disk or a lock is not counted.
 
@@ -21,6 +22,7 @@ import argparse
 import asyncio
 import ctypes
 import functools
+import gc
 import io
 import itertools
 import operator
@@ -137,6 +139,8 @@ async def _work(case: str, switch: Path) -> None:
         made: Any = MemoryStore() if store == "memory" else SQLiteStore(Path(folder) / "runs.db")
         async with AsyncRunner(made, executor=executor, checkpoint="every_cycle") as runner:
             await run_all(runner, 0, WARM)
+            gc.collect()  # whether a full collection falls into so few runs would be chance
+            gc.freeze()
             callgrind.begin()
             await run_all(runner, WARM, RUNS)
             callgrind.end()
