@@ -149,7 +149,7 @@ def end_straight(worker: Worker, inflight: InFlight, outcome: Outcome) -> bool:
 def fold_straight(worker: Worker, activation: Activation, outcome: Outcome) -> bool:
     """Fold the *outcome* of *activation*, which is ready, into the run; return False if it is not a plain one."""
     result, encoded = outcome.result, None
-    if outcome.status != "completed" or (outcome.added and is_partial(worker.run)):
+    if outcome.status != "completed" or outcome.receipt is not None or (outcome.added and is_partial(worker.run)):
         return False
     if kind_of(result) not in SHORT and needs_encoding(result) and (encoded := encode_at_once(result)) is None:
         return False
