@@ -26,6 +26,7 @@ from weft.stores import SQLiteStore
 
 AT_ONCE = 500
 """How many inputs are sent, and runs started, together."""
+FEW = 5
 EVERY = 1_000
 """After how many events a snapshot is written."""
 
@@ -73,8 +74,10 @@ async def grown(path: Path, events: int) -> int:
     """Make a run with so many events, of which most of a thousand came after its snapshot; return how many it has."""
     async with AsyncRunner(SQLiteStore(path, synchronous="normal"), executor="inline", snapshot_every=EVERY) as runner:
         await runner.start(sums, id="long")
-        while (head := (await runner.find("long")).head) < events:
-            count = min(AT_ONCE, max(1, (events - EVERY // 10 - head) // 3))
+        wanted = events + EVERY * 9 // 10
+        while (head := (await runner.find("long")).head) < wanted:
+            is_last = wanted - head < 4 * AT_ONCE  # then few inputs are open when the snapshot is written
+            count = min(FEW if is_last else AT_ONCE, max(1, (wanted - head) // 3))
             handles = await asyncio.gather(*(runner.send("long", 1) for _ in range(count)))
             await handles[-1].wait()
         return head
@@ -90,9 +93,10 @@ async def resumed(folder: Path, events: int, rounds: int) -> Line:
         async def resume() -> None:
             async with AsyncRunner(store, executor="inline") as runner:
                 begin = time.perf_counter(), time.process_time()
-                await runner.resume("long", workflow=sums)
+                run = await runner.resume("long", workflow=sums)
                 taken.walls.append(time.perf_counter() - begin[0])
                 taken.cpus.append(time.process_time() - begin[1])
+                assert (await runner.get(run)).state_of("total") == (await runner.get(run)).memory.received
 
         taken = Taken([], [])
         for _ in range(rounds):
