@@ -20,7 +20,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from weft.core.fold.scope import Key
 from weft.core.workflow import Workflow
@@ -44,7 +46,7 @@ RESIDENT: Final = 10_000
 """How many runs that only wait stay in memory, unless a runner is told another number."""
 
 
-class Asleep(NamedTuple):
+class Asleep(msgspec.Struct, frozen=True, eq=False, gc=False):  # there are very many, and none in a cycle
     """A run that is here and not in memory."""
 
     options: RunOptions
