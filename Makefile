@@ -53,8 +53,8 @@ stress: $(DEV)  ## Run the tests several times on a busy machine; prints every t
 thorough: $(DEV)  ## Run the longest tests in their long form: every crash, more seeds, more examples
 	@WEFT_THOROUGH=1 $(BIN)/pytest -q -ra -n auto --maxprocesses 4 tests/crash tests/simulation tests/properties tests/orderly $(ARGS)
 
-faults: $(DEV)  ## Kill, stop and cut off workers of a fleet, with many runs
-	@WEFT_FAULT_RUNS=1000 $(BIN)/pytest -q -ra tests/fleet/test_faults.py tests/fleet/test_hardships.py $(ARGS)
+faults: $(DEV)  ## Kill, stop and cut off workers of a fleet, with 1,000 runs (RUNS=), and print figures
+	@WEFT_FAULT_RUNS=$(or $(RUNS),1000) $(BIN)/pytest -q -ra -s tests/fleet/test_faults.py tests/fleet/test_hardships.py tests/fleet/test_many_faults.py $(ARGS)
 
 simulate: $(DEV)  ## Simulate runners that crash, for a minute; a failure prints its seed
 	@$(BIN)/python tests/simulation $(ARGS)

@@ -19,7 +19,7 @@ class CuttingProxy:
         cut: whether pieces of data from clients are the last of their connections: half of each is passed on.
         mute: whether answers are lost with their connections: what they answer was done.
 
-    The pieces whose numbers are squares are lost.  so the gaps grow, and a client that tries again succeeds.
+    The pieces whose numbers are squares are lost, so the gaps grow, and a client that tries again succeeds.
     """
 
     def __init__(self, dsn: str, *, cut: bool = False, mute: bool = False) -> None:

@@ -48,6 +48,12 @@ def fail_at_first(x: int) -> int:
 
 
 @step
+def die(x: int) -> int:
+    note("fatal")
+    os._exit(x)
+
+
+@step
 def forward(x: object) -> object:
     return x
 
@@ -99,4 +105,5 @@ streamed = Workflow("streamed", write_numbers)
 gated = Workflow("gated", wait_at_gate >> count)
 busy = Workflow("busy", repeat(spin, until=is_over, at_most=100_000))
 fragile = Workflow("fragile", fail_at_first)
-registry.add(chain, nap, approval, long, streamed, gated, busy, fragile)
+fatal = Workflow("fatal", die)
+registry.add(chain, nap, approval, long, streamed, gated, busy, fragile, fatal)

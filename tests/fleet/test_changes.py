@@ -106,7 +106,11 @@ def test_what_a_step_streams_reaches_a_client(dsn: str) -> None:
     with_worker(dsn, act)
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=300), max_size=400))
+@given(
+    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=300), max_size=60).map(
+        lambda runs: runs * 8
+    )
+)
 def test_what_is_told_of_runs_names_all_of_them_or_any(runs: list[str]) -> None:
     sent = payloads(runs)
 

@@ -15,13 +15,13 @@ from processes import workers
 
 from weft import Client, events
 
-RUNS = int(os.environ.get("WEFT_FAULT_RUNS", "60"))
+RUNS = int(os.environ.get("WEFT_FAULT_RUNS", "18"))
 PATIENCE = 60.0
 
 
-def until(found: Callable[[], object]) -> None:
+def until(found: Callable[[], object], patience: float = PATIENCE) -> None:
     """Ask again and again, until the answer is true."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while not found():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -54,7 +54,7 @@ def test_another_worker_takes_over_after_kill_9(dsn: str, tmp_path: Path) -> Non
 
 def test_a_worker_that_stood_still_beyond_its_lease_writes_nothing(dsn: str, tmp_path: Path) -> None:
     with Client(dsn) as client, workers(dsn, tmp_path) as fleet:
-        ids = client.start_many(flows.chain, range(20)).ids
+        ids = client.start_many(flows.chain, range(8)).ids
         first = fleet.start(pause=0.3)
         until(lambda: fleet.noted("middle"))
         first.send_signal(signal.SIGSTOP)
@@ -75,7 +75,7 @@ def test_a_worker_that_stood_still_beyond_its_lease_writes_nothing(dsn: str, tmp
 def test_many_workers_share_the_runs_and_an_orderly_stop_repeats_nothing(dsn: str, tmp_path: Path) -> None:
     with Client(dsn) as client, workers(dsn, tmp_path) as fleet:
         ids = client.start_many(flows.chain, range(RUNS)).ids
-        several = [fleet.start("--concurrency", "8", lease=60.0) for _ in range(3)]
+        several = [fleet.start("--concurrency", "4", lease=60.0) for _ in range(2)]
         until(lambda: len(fleet.noted("end")) > RUNS // 3)
         several[0].terminate()
 

@@ -101,9 +101,10 @@ def test_a_worker_that_hears_nothing_finds_runs_and_messages_by_looking(dsn: str
     with_worker(dsn, act, lease=2.0, listen_dsn="postgresql://nobody@127.0.0.1:1/nowhere")
 
 
-def test_a_clock_that_is_hours_ahead_changes_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("hours", [6, -6])
+def test_a_clock_that_is_wrong_by_hours_changes_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
     real = time.time
-    monkeypatch.setattr(time, "time", lambda: real() + 6 * 3600)
+    monkeypatch.setattr(time, "time", lambda: real() + hours * 3600)
 
     async def act(client: AsyncClient, _: FleetWorker) -> None:
         async with working(dsn, lease=2.0):

@@ -227,16 +227,16 @@ def test_a_limit_holds_while_workers_are_killed(dsn: str, tmp_path: Path, monkey
     """A killed worker leaves what it had entered; its places come back when their time ends."""
     monkeypatch.setenv("FLEET_NOTES", str(tmp_path / "notes"))
     with Client(dsn) as client, workers(dsn, tmp_path, FLOWS) as fleet:
-        started = [fleet.start("--concurrency", "10", lease=1.5, pause=0.05) for _ in range(3)]
-        until(lambda: (tmp_path / "errors").read_text().count("is ready") == 3)
-        handles = client.start_many(flows.few, range(40))
+        started = [fleet.start("--concurrency", "10", lease=1.5, pause=0.05) for _ in range(2)]
+        until(lambda: (tmp_path / "errors").read_text().count("is ready") == 2)
+        handles = client.start_many(flows.few, range(24))
         until(lambda: len(fleet.noted("leave")) > 5)
         doomed = next(each for each in started if str(each.pid) == fleet.noted("enter")[-1][0])
         others = [each for each in started if each is not doomed]
         doomed.send_signal(signal.SIGKILL)
         doomed.wait()
 
-        assert handles.gather(timeout=PATIENCE) == list(range(40))
+        assert handles.gather(timeout=PATIENCE) == list(range(24))
 
         inside, most = set[tuple[str, str]](), 0
         for process, run, word, _ in fleet.noted():

@@ -138,7 +138,7 @@ def test_workers_that_are_killed_lose_and_repeat_no_time(dsn: str, tmp_path: Pat
         for process in list(fleet.started):
             process.kill()
         fleet.start()
-        while client.count() < 7:
+        while client.count() < 5:
             assert time.monotonic() < end
             time.sleep(0.01)
         client.pause("often")

@@ -3,7 +3,7 @@ The claims of one owner, each with a number, and those of which it is not known 
 
     new ──sent──► answered
            │
-           └── the answer is lost, or no caller waits for it ──► in doubt ──settled──► known: it took these runs, or none
+           └── the answer is lost, or no caller waits for it ──► in doubt ──settled──► known: these runs, or none
 
 The runs of a claim in doubt have an owner that is alive and does not know of them, so no other owner would take them.
 Settling waits for claims that still run in the server, and one that begins later takes nothing.
