@@ -39,7 +39,7 @@ from weft.core.compose.flow import INPUT, Flow, Fragment
 from weft.core.diff import RunDiff, WorkflowDiff, diff
 from weft.core.failure import Failure
 from weft.core.functions.current import Current, current
-from weft.core.functions.references import all_values, context, fact_count, latest, state_of, step_ran
+from weft.core.functions.references import all_values, context, fact_count, latest, state_of, step_ran, transaction
 from weft.core.graph.port import Port
 from weft.core.lineage.fact import Fact
 from weft.core.lint import Finding
@@ -126,6 +126,7 @@ __all__ = [
     "state_of",
     "step",
     "step_ran",
+    "transaction",
     "wait_for",
     "workflow",
 ]

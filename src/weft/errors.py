@@ -36,6 +36,9 @@ All errors that this library raises on purpose, in one tree.
     │   ├── StepFailed              the last attempt failed; see ``__cause__``
     │   ├── StepTimeout             an attempt took longer than its policy allows
     │   │   └── SilentStep          an attempt sent no heartbeat
+    │   ├── TransactionEnded        a step used its transaction after the end of it, or ended it by itself
+    │   │   ├── TransactionLost     the connection of a transaction was lost, or its commit has failed
+    │   │   └── TransactionTimeout  a step had the only transaction of its store for too long
     │   └── WorkerDied              the process that ran the step has ended
     ├── ExecutorError               an executor cannot accept work
     │   ├── ClusterUnreachable      there is no cluster, or what it needs is not installed
@@ -54,7 +57,9 @@ All errors that this library raises on purpose, in one tree.
     │   ├── NoRunner                a step tried to start a child run without a runner
     │   ├── NoSuchLetter            there is no such dead letter
     │   ├── NoStreams               a step writes a stream, and the store keeps none
+    │   ├── NotInTransaction        a step that has the only transaction asks for more of the store
     │   ├── NoToken                 a step that is not external was asked for its token
+    │   ├── NoTransactions          a step asks for a transaction, and the store has none
     │   ├── NothingProduced         the component exists and has produced no value
     │   │   └── NoInput             a handle was asked for its result, and belongs to no input
     │   ├── RunFrozen               a run from a runner can be read, not changed
@@ -347,6 +352,28 @@ class StepTimeout(ExecutionError, TimeoutError):
         self.component, self.seconds = component, seconds
 
 
+class TransactionEnded(ExecutionError):
+    """A step used its transaction after the end of it, or ended it by itself."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the transaction of the step has ended: {reason}")
+
+
+class TransactionTimeout(TransactionEnded, TimeoutError):
+    """A step had the only transaction of its store for longer than *seconds*."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"it was rolled back after {seconds:g} s, in which nothing else could be written to the store; do what "
+            "takes long in a step before, or use SQLiteStore(..., transaction_timeout=...)"
+        )
+        self.seconds = seconds
+
+
+class TransactionLost(TransactionEnded):
+    """The connection of a transaction was lost, or its commit has failed: nothing of it was written."""
+
+
 class SignalTimeout(ExecutionError, TimeoutError):
     """The *signal* that *component* waited for did not come within *seconds*."""
 
@@ -561,6 +588,29 @@ class NoStreams(RunError):
 
     def __init__(self, store: str) -> None:
         super().__init__(f"{store} keeps no streams; use a store of weft.stores, or implement StreamStore")
+
+
+class NoTransactions(RunError):
+    """A step asks for a transaction, and its run is in memory or on a store that has none."""
+
+    def __init__(self, component: str) -> None:
+        super().__init__(
+            f"{component!r} asks for a transaction (transaction()), and there is none here: start the run with "
+            'Runner("runs.db") or Runner("postgresql://..."); in a test call the function itself, with an object of '
+            "your own for the parameter"
+        )
+        self.component = component
+
+
+class NotInTransaction(RunError):
+    """A step that has the only transaction of its store asks for something that would have to wait for it."""
+
+    def __init__(self, component: str, what: str) -> None:
+        super().__init__(
+            f"{component!r} cannot {what} while it has the transaction of a SQLite store, in which nothing else is "
+            "written meanwhile; do it in a step before or after it"
+        )
+        self.component = component
 
 
 class StreamFull(RunError):

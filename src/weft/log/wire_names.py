@@ -30,7 +30,7 @@ from weft.core.failure import Failure
 from weft.core.functions.function import Function
 from weft.core.functions.hooks import Hooks
 from weft.core.functions.initial import Initial
-from weft.core.functions.references import AllValues, Context, FactCount, Latest, StateOf, StepRan
+from weft.core.functions.references import AllValues, Context, FactCount, InTransaction, Latest, StateOf, StepRan
 from weft.core.trace.projection import Argument, Attribute, Item, itself
 from weft.policy.fallback import Value
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
@@ -73,6 +73,7 @@ PARTS: dict[str, Any] = {
     "references.AllValues": AllValues,
     "references.Context": Context,
     "references.FactCount": FactCount,
+    "references.InTransaction": InTransaction,
     "references.Latest": Latest,
     "references.StateOf": StateOf,
     "references.StepRan": StepRan,

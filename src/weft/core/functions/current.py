@@ -15,7 +15,7 @@ import msgspec
 
 from weft.core.functions.outlet import NO_STREAM, Outlet, StreamWriter
 from weft.core.functions.references import MISSING
-from weft.errors import NoRun, NoRunner, NoToken
+from weft.errors import NoRun, NoRunner, NotInTransaction, NoToken
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -46,6 +46,15 @@ class Origins(Protocol):
 
     def idempotency_key(self, run: str, component: str, inputs: tuple[Address, ...]) -> str:
         """Return the key of *component* on *inputs* in *run*."""
+        ...
+
+
+class Exclusive(Protocol):
+    """A transaction."""
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether nothing else can be stored while it is open."""
         ...
 
 
@@ -86,6 +95,11 @@ class Announced(Protocol):
     @property
     def family(self) -> Family | None:
         """Starts other runs, where there is a runner."""
+        ...
+
+    @property
+    def transaction(self) -> Exclusive | None:
+        """The transaction that it writes in, if it asks for one."""
         ...
 
 
@@ -195,10 +209,12 @@ class Current:
 
         Raises:
             NoStreams: the store of the runner keeps none.
+            NotInTransaction: this step has the only transaction of the store.
         """
         running, outlet = self._running, self._outlet
         if outlet is None or isinstance(running, tuple):
             return NO_STREAM
+        self._check_can_store("write to a stream")
         if running.streams is None:
             running.streams = {}
         key = (name, running.attempt)
@@ -249,6 +265,7 @@ class Current:
 
         Raises:
             NoRunner: nothing here can start a run.
+            NotInTransaction: this step has the only transaction of the store.
         """
         family, with_parent = self._family, cancel_with_parent
         return family.start(self._runnable, workflow, value, id=id, with_parent=with_parent, **options)
@@ -272,7 +289,15 @@ class Current:
         family = None if isinstance(running, tuple) else running.family
         if family is None:
             raise NoRunner(self.component)
+        self._check_can_store("start a child run")
         return family
+
+    def _check_can_store(self, what: str) -> None:
+        """Refuse what would wait for the store, which waits for the transaction of this step."""
+        running = self._running
+        transaction = None if isinstance(running, tuple) else running.transaction
+        if transaction is not None and transaction.is_exclusive:
+            raise NotInTransaction(self.component, what)
 
     @property
     def _runnable(self) -> Announced:

@@ -18,12 +18,12 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from weft.core.functions.annotations import hints_of, made_by
 from weft.core.functions.identity import canonical, digest, fingerprint, hidden_state
 from weft.core.functions.offered import offer
-from weft.core.functions.references import Context, Read, Reference, context
+from weft.core.functions.references import Context, InTransaction, Read, Reference, context
 from weft.errors import InvalidComponent, NoRun, UnidentifiableValue, WrongArity
 
 __all__ = ["Function", "context", "is_builtin"]
@@ -110,6 +110,14 @@ class Function:
         """The parameters that read the run's context."""
         return {name: ref for name, ref in self.references.items() if isinstance(ref, Context)}
 
+    @property
+    def transaction(self) -> str:
+        """The parameter that takes the transaction in which its completion is stored; empty if none does."""
+        found = [name for name, ref in self.references.items() if isinstance(ref, InTransaction)]
+        if len(found) > 1:
+            raise WrongArity(f"{self.label} asks for its transaction twice: {', '.join(found)}; one is enough")
+        return found[0] if found else ""
+
     def takes(self, count: int) -> bool:
         """Whether *count* arriving values fit."""
         return count == len(self.required) or (self.variadic and count >= len(self.required))
@@ -184,7 +192,8 @@ class Function:
             if name in given:
                 continue
             if not isinstance(ref, Context) or ref.is_required:
-                what = f"context {ref.key!r}" if isinstance(ref, Context) else f"{cast('Read', ref).word}(...)"
+                word = "transaction" if isinstance(ref, InTransaction) else getattr(ref, "word", "")
+                what = f"context {ref.key!r}" if isinstance(ref, Context) else f"{word}(...)"
                 raise NoRun(f"{self.label} reads {what} and there is no run; pass {name}= to call it directly")
             filled[name] = ref.fallback()
         return self.call(*args, **{**filled, **kwargs})

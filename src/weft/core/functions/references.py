@@ -5,7 +5,8 @@ References: values that a parameter reads from the run or the context, declared 
     ...     return spent > limit
 
 ``state_of``, ``latest``, ``all_values``, ``step_ran`` and ``fact_count`` read another component of the same
-run; ``context`` reads a value that the caller passed, which is never logged.
+run; ``context`` reads a value that the caller passed, which is never logged.  ``transaction`` is the transaction in
+which the completion of the step is stored.
 """
 
 from __future__ import annotations
@@ -82,6 +83,10 @@ class Context(Reference, frozen=True):
         return cast("Callable[[], Any]", default)() if callable(default) else default
 
 
+class InTransaction(Reference, frozen=True):
+    """The transaction of the store in which the step writes, and in which its completion is stored."""
+
+
 def state_of(component: object) -> Any:
     """
     Read the state of *component*, a stateful component or its name.
@@ -120,6 +125,21 @@ def context(key: str, *, default: Any = MISSING) -> Any:
     is for the component *name* alone and wins over ``key``.
     """
     return Context(key, default)
+
+
+def transaction() -> Any:
+    """
+    Take the transaction in which the completion of this step is stored: its own writes and its event commit together.
+
+    With :class:`~weft.stores.PostgresStore` a coroutine function gets an asyncpg connection, and a plain function an
+    object with the same methods, which block.  With :class:`~weft.stores.SQLiteStore` both get an object with
+    ``execute`` and ``executemany`` on the file of the store.  No other store has transactions.
+
+    >>> def pay(order, tx=transaction()):
+    ...     tx.execute("insert into payments (order_id) values (?)", (order,))
+    ...     return order
+    """
+    return InTransaction()
 
 
 def _name(component: object) -> str:

@@ -72,7 +72,7 @@ def _is_plain_work(node: FunctionNode) -> bool:
         and node.state is None
         and node.turn is None
         and node.taken is None
-        and not (node.is_async or node.stateful or node.is_relay or node.undoes)
+        and not (node.is_async or node.stateful or node.is_relay or node.undoes or node.transaction)
     )
 
 

@@ -24,6 +24,7 @@ from weft.core.plan.node import (
     Reading,
     Turn,
 )
+from weft.errors import InvalidComponent
 
 
 class FunctionDraft(ReceiverDraft[FunctionNode]):
@@ -134,6 +135,8 @@ class FunctionDraft(ReceiverDraft[FunctionNode]):
         if takes_more or takes_no_values or self.stateful or self.spread:
             fields["arguments"] = self._arguments(takes_no_values=takes_no_values)
             fields["folds_plainly"] = self.stateful and not takes_more
+        if function.transaction:
+            fields["transaction"] = self._transaction(function.transaction)
         if self.taken is not None:
             fields["taken"] = self.taken.node
         if self.readings:
@@ -159,6 +162,15 @@ class FunctionDraft(ReceiverDraft[FunctionNode]):
                 at_most=self.at_most, gives_last=self.gives_last, opening=opening, may_repeat=self.may_repeat
             )
         return fields
+
+    def _transaction(self, parameter: str) -> str:
+        """Return *parameter*, which takes a transaction, if this is a step."""
+        if self.kind is not Kind.WORK or self.stateful or self.waits is not None:
+            raise InvalidComponent(
+                f"{self.name!r} asks for a transaction ({parameter}=transaction()), and only a step can have one; "
+                "write in a step before or after it"
+            )
+        return parameter
 
     def _arguments(self, *, takes_no_values: bool) -> Arguments:
         function = self.function

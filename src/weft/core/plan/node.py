@@ -232,6 +232,8 @@ class FunctionNode(Receiver):
     arguments: Arguments | None = None
     """How it is called; None if that is with the values of its facts and nothing else."""
     readings: tuple[Reading, ...] = ()
+    transaction: str = ""
+    """The parameter that takes the transaction in which its completion is stored; empty if it has none."""
     stateful: bool = False
     """Whether it is called with its last value first, and so runs one at a time."""
     folds_plainly: bool = False

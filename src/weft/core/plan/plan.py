@@ -47,6 +47,7 @@ class Plan:
         "required_context",
         "signals",
         "stateful",
+        "transactional",
     )
 
     def __init__(self, wiring: Wiring) -> None:
@@ -77,6 +78,8 @@ class Plan:
         """By signal: what its components say of their waits for it."""
         self.has_waits = any(node.wait is not None for node in functions)
         self.has_async = any(node.is_async for node in functions)
+        self.transactional = tuple(node.name for node in functions if node.transaction)
+        """The nodes whose completion is stored in a transaction that their functions write in."""
         self.required_context = tuple(
             (node.name, node.owner, ref.key)
             for node in functions

@@ -136,7 +136,7 @@ def _moved(lineage: Lineage, item: Any) -> Any:
     return item.of(lineage) if isinstance(item, FactRef) else item
 
 
-_SLOTS: Final = frozenset({"is_driven", "known_policies", "memory"})
+_SLOTS: Final = frozenset({"has_transactions", "is_driven", "known_policies", "memory"})
 """Attributes that a run keeps for its own use."""
 
 

@@ -29,6 +29,7 @@ from weft.errors import (
     InvalidFallback,
     MissingContext,
     NotACollection,
+    NoTransactions,
     UnknownRunnable,
     WeftError,
     shown,
@@ -38,10 +39,11 @@ from weft.errors import (
 class Phases(Revisions):
     """The methods that advance a run step by step."""
 
-    __slots__ = ("_causes", "_checked", "_done", "context", "is_driven")
+    __slots__ = ("_causes", "_checked", "_done", "context", "has_transactions", "is_driven")
 
     context: Mapping[str, Any]
     is_driven: bool
+    has_transactions: bool
     """Whether a loop is at work on it."""
     _causes: dict[str, tuple[int, BaseException]] | None
     """By component: the position of its last failure, and the exception."""
@@ -261,9 +263,11 @@ class Phases(Revisions):
         return [self.runnable(RunnableRef(*key)) for key in pending]
 
     def check_context(self) -> None:
-        """Raise MissingContext if a required key was not given."""
+        """Raise MissingContext if a required key was not given, NoTransactions if a step needs one and none is here."""
         memory = self.memory
         plan = memory.plan
+        if plan.transactional and not self.has_transactions:
+            raise NoTransactions(plan.transactional[0])
         if memory.needs_context and self._checked is not plan:
             missing = missing_keys(memory.needs_context, self.context)
             if missing:

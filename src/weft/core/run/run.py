@@ -81,7 +81,7 @@ class Run(Phases, Generic[Out_co]):
         self.memory = Memory() if memory is None else memory
         self.context = context or {}
         self._causes = self._done = self._checked = self.known_policies = None
-        self.is_driven = False
+        self.is_driven = self.has_transactions = False
 
     @classmethod
     def from_log(cls, log: Iterable[ev.AnyEvent], *, context: Mapping[str, Any] | None = None) -> Self:
@@ -185,7 +185,7 @@ class Run(Phases, Generic[Out_co]):
 
         twin = Frozen.__new__(Frozen)
         twin._begin(self.context, memory)  # noqa: SLF001
-        twin.is_driven = True
+        twin.is_driven, twin.has_transactions = True, self.has_transactions
         twin._causes = None if self._causes is None else self._causes.copy()  # noqa: SLF001
         return twin
 

@@ -9,7 +9,7 @@ which ``run.apply`` records in the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -27,11 +27,24 @@ from weft.core.functions.outlet import Outlet, StreamWriter
 from weft.core.lineage.lineage import Lineage
 from weft.core.plan.node import Arguments, FunctionNode
 from weft.core.run.child import Family
-from weft.errors import CannotSpread, MissingContext, an
+from weft.errors import CannotSpread, MissingContext, NoTransactions, an
 from weft.typing import Address
 
 if TYPE_CHECKING:
     from weft.core.fold.memory import Memory
+
+
+class StepTransaction(Protocol):
+    """The transaction of one attempt."""
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether nothing else can be stored while it is open."""
+        ...
+
+    def call(self, node: FunctionNode, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call the function of *node* in it; a coroutine function returns its coroutine."""
+        ...
 
 
 class RunnableRef(msgspec.Struct, frozen=True):
@@ -72,6 +85,8 @@ class Runnable(msgspec.Struct, eq=False):
     """Takes what it reports, in a worker process; elsewhere *family* knows."""
     streams: dict[tuple[str, int], StreamWriter] | None = None
     """The streams that it writes to, by name and attempt."""
+    transaction: StepTransaction | None = None
+    """Calls its function in a transaction, if it asks for one and there is a runner."""
     entries: tuple[Callable[[], object], ...] = ()
     """Called right before its function, in the same context: telemetry makes the span of the attempt current."""
 
@@ -132,6 +147,10 @@ class Runnable(msgspec.Struct, eq=False):
             self.enter()
         if self.override is not None:
             return in_place_of(self.node.call, self.override)(*self.args, **self.override.constants)
+        if self.node.transaction:
+            if self.transaction is None:
+                raise NoTransactions(self.node.name)
+            return self.transaction.call(self.node, self.args, self.kwargs)
         return self.node.call(*self.args, **self.kwargs)
 
     def enter(self) -> None:

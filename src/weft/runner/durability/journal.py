@@ -16,10 +16,13 @@ that run as one append.  If the store refuses the append of a run, the other run
 A batch is acknowledged as a whole, and an append with large values takes the store a long time.  So a separate task
 writes such appends *beside* the batches, one at a time, and the store can write the batches meanwhile.
 
-Invariants: a run is in one batch at a time, or in one append beside them; an event is written once; a worker learns
-that an event is durable only after the store has confirmed it; while the store is unavailable no event is lost, unless
-the journal is being closed and its grace time ends.  If other code cancels the task of the journal, a new task starts
-with the batch that was being written.
+A run can be *set apart*: the journal then writes nothing of it until it *rejoins*, because a step writes the append in
+its transaction (ADR 51).
+
+Invariants: a run is in one batch at a time, in one append beside them, or set apart; an event is written once; a worker
+learns that an event is durable only after the store has confirmed it; while the store is unavailable no event is lost,
+unless the journal is being closed and its grace time ends.  If other code cancels the task of the journal, a new task
+starts with the batch that was being written.
 """
 
 from __future__ import annotations
@@ -91,7 +94,9 @@ class Journal:
         self._beside: deque[tuple[Writer, Append]] = deque()
         """The appends that are written beside the batches; the store has been given the first."""
         self._apart: dict[Writer, bool] = {}
-        """Whose that is, and whether they have noted more meanwhile."""
+        """Whose that is, or what was set apart, and whether they have noted more meanwhile."""
+        self._asking: dict[Writer, deque[asyncio.Future[None]]] = {}
+        """By writer: the callers that ask to set it apart, in order."""
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._task_beside: asyncio.Task[None] | None = None
@@ -101,6 +106,10 @@ class Journal:
         """While closing: until when an unavailable store is tried again."""
         self._gave_up: Exception | None = None
         """Why nothing more is written: the store stayed unavailable until the time to close was up."""
+        self.has_unstored: Callable[[str], bool] | None = None
+        """Whether something of a run must be written ahead; None if no run has such a thing."""
+        self.flush: Callable[[str], Awaitable[None]]
+        """Writes what must be written ahead of a run, once there is such a thing."""
         self.ahead: Callable[[Sequence[Append]], Awaitable[None]] | None = None
         """Called before appends, to write what must be durable before them; None if no run has such a thing."""
         self.outage: Exception | None = None
@@ -114,7 +123,7 @@ class Journal:
     @property
     def is_writing(self) -> bool:
         """Whether a write is in progress."""
-        return bool(self._in_flight or self._beside)
+        return bool(self._in_flight or self._apart)
 
     def open(self) -> None:
         """Begin to write."""
@@ -130,7 +139,7 @@ class Journal:
         self._deadline = deadline
         self._closing.set()
         self._wake.set()
-        if self._task is None and self._beside:
+        if self._task is None and self._apart:
             self.open()
         if self._task is not None:
             await self._closed.wait()
@@ -145,6 +154,55 @@ class Journal:
             if self._task is None and not self._closing.is_set():
                 self.open()
         self._noted[writer] = None
+
+    # -- what a step writes in its own transaction -------------------------------------------------
+
+    async def set_apart(self, writer: Writer) -> None:
+        """Write nothing more of *writer* until it :meth:`rejoins <rejoin>`; what is being written is waited for."""
+        is_in_flight = any(each is writer for each, _ in self._in_flight)
+        if writer not in self._apart and not is_in_flight:
+            self._set_apart(writer)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._asking.setdefault(writer, deque()).append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():  # it was its turn already
+                self.rejoin(writer)
+            raise
+
+    def rejoin(self, writer: Writer) -> None:
+        """Write what *writer* has noted since it was set apart, and what it notes from now on."""
+        has_more = self._apart.pop(writer)
+        if self._asking and self._next_apart(writer):
+            self._apart[writer] |= has_more
+        elif has_more:
+            self.note(writer)
+        self._wake.set()  # a journal that is being closed waits for this
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether it is being closed, and an unavailable store is not waited for any longer."""
+        return self._gave_up is not None or (self._deadline is not None and self._deadline.is_past)
+
+    def _set_apart(self, writer: Writer) -> None:
+        self._apart[writer] = writer in self._noted
+        self._noted.pop(writer, None)
+
+    def _next_apart(self, writer: Writer) -> bool:
+        """Set *writer* apart for the first that asks for it; return whether there is one."""
+        asking = self._asking.get(writer)
+        while asking:
+            future = asking.popleft()
+            if not future.done():
+                self._set_apart(writer)
+                future.set_result(None)
+                break
+        else:
+            self._asking.pop(writer, None)
+            return False
+        return True
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Start another task if other code has cancelled this one: workers and callers wait for their commits."""
@@ -177,7 +235,7 @@ class Journal:
                     ahead = _IN_A_ROW
                     loop.call_soon(self._afterwards)
                     await asyncio.sleep(0)
-            if self._closing.is_set() and not self._beside:
+            if self._closing.is_set() and not self._apart:
                 self._closed.set()
                 return
 
@@ -204,13 +262,10 @@ class Journal:
             writer, append = self._beside[0]
             results = await self._append([append])
             self._beside.popleft()
-            has_more = self._apart.pop(writer)
             try:
                 self._tell([(writer, append)], results)
             finally:
-                if has_more:
-                    self.note(writer)
-                self._wake.set()  # a journal that is being closed waits for this
+                self.rejoin(writer)
                 loop.call_soon(self._afterwards)
             await asyncio.sleep(0)
 
@@ -255,6 +310,10 @@ class Journal:
             except BaseException as error:  # noqa: BLE001 - Ctrl-C ends the program, and the others are told first
                 interrupted = error
         self.is_telling = False
+        if self._asking:
+            for writer, _ in batch:
+                if writer not in self._apart:
+                    self._next_apart(writer)
         if interrupted is not None:
             raise interrupted
 

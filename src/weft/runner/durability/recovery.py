@@ -55,6 +55,7 @@ class Recovered(msgspec.Struct, frozen=True, eq=False):
         _check_policies(run)
         if self.unknown and _reads_on(run):
             raise UnknownClass(self.record.id, self.unknown)
+        run.has_transactions = True  # it was started where there are some; elsewhere the step says so
         run.check_context()
 
 

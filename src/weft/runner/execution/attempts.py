@@ -53,6 +53,7 @@ from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.large_values import PendingResult, encode_result
 from weft.runner.execution.outcomes import failed, in_time
 from weft.runner.execution.policy_call import PolicyCall, policy_call
+from weft.runner.execution.transactions import commits, is_repeated, open_for
 from weft.telemetry import bus
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ class Attempts:
             return "async"
         if node.is_test or node.is_fan:
             return "inline"
+        if node.transaction:  # it cannot cross to another process, and its calls wait for the event loop
+            return "thread"
         return (policy.executor if policy is not None else None) or self._worker.options.executor
 
     def _hand_over(self, inflight: InFlight, attempt: Attempt) -> None:
@@ -146,7 +149,16 @@ class Attempts:
                 self.ended(inflight, failed(attempt.runnable, error))
                 return
             self._dispatcher.timeouts.watch_line(worker, inflight, attempt, remaining)
+        if inflight.activation.node.transaction and inflight.state != "calling_policy":
+            open_for(worker, inflight, attempt)
         self._dispatcher.queues[inflight.executor].submit(worker, inflight, attempt)
+
+    def make_again(self, inflight: InFlight) -> None:
+        """Make the last attempt of *inflight* again, which does not count: its transaction was lost."""
+        if inflight.handle is not None:
+            self._worker.report.abandoned(inflight, self._dispatcher.monotonic())
+        assert inflight.attempt is not None  # noqa: S101
+        self._hand_over(inflight, inflight.attempt)
 
     # -- what the driver says --------------------------------------------------------------------
 
@@ -378,6 +390,8 @@ class Attempts:
         if outcome.error is not None and isinstance(outcome.error, RunnerClosed) and self._dispatcher.is_closing:
             self.drop(inflight)  # it needed the runner, a child for instance: closing does not cost an attempt
             return
+        if inflight.transaction is not None and outcome.status != "completed" and is_repeated(self._worker, inflight):
+            return
         made = outcome.result
         if inflight.state == "calling_policy":
             answer = _answer(inflight)
@@ -396,6 +410,8 @@ class Attempts:
         """Report the *outcome* of the attempt, whose value is encoded, and do as the policy says."""
         if inflight.state == "calling_policy":
             self._go_on(inflight, Returned(_answer(inflight)) if outcome.error is None else Raised(outcome.error))
+            return
+        if inflight.transaction is not None and commits(self._worker, inflight, outcome):
             return
         inflight.spent_ns += outcome.duration_ns
         is_complete = outcome.status == "completed"
@@ -468,6 +484,8 @@ class Attempts:
     def give_up(self, inflight: InFlight) -> None:
         """Abandon *inflight*, and release the limits that had admitted it."""
         self._dispatcher.withdraw(inflight, leave=self._worker.is_stopping)
+        if inflight.transaction is not None:
+            inflight.transaction.give_up()
         if inflight.chain is not None:
             end_chain(self._worker, inflight, inflight.chain)
         if inflight.handle is not None:

@@ -28,6 +28,7 @@ from weft.ports.counters import Counters
 from weft.ports.executor import Executor, ImmediateExecutor, Ticket
 from weft.ports.scheduler import Scheduler
 from weft.ports.store import LogStore, SnapshotStore
+from weft.ports.transactions import TransactionalStore
 from weft.runner.durability.journal import Journal
 from weft.runner.durability.residency import Residency
 from weft.runner.execution.executor_queue import ExecutorQueue
@@ -38,6 +39,7 @@ from weft.runner.execution.rate_queue import RateQueues
 from weft.runner.execution.straight_lane import HandOverLane, Lane, StraightLane
 from weft.runner.execution.timeouts import Timeouts
 from weft.runner.execution.timers import Timers
+from weft.runner.execution.transactions import StepTransactions
 
 if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
@@ -79,6 +81,8 @@ class Dispatcher:
         self.journal = Journal(store, clock.time, self.turn)
         self.has_snapshots = isinstance(store, SnapshotStore)
         """Whether the store keeps snapshots."""
+        self.transactions = StepTransactions(store, self) if isinstance(store, TransactionalStore) else None
+        """The transactions of steps; None if the store has none."""
         self.is_open = self.is_closing = False
         self.family: Family | None = None
         """Starts the children of steps."""

@@ -1,14 +1,15 @@
 """
 One runnable in flight: from being ready to having ended, through attempts, waits and limits.
 
-It holds no thread and no task.  Its state is one of six (docs/adr/0020-one-state-per-runnable.md); the queue of its run
-changes it, and counts the slots that are used.
+It holds no thread and no task.  Its state is one of seven (docs/adr/0020-one-state-per-runnable.md); the queue of its
+run changes it, and counts the slots that are used.
 
                 ┌───────────────────────────────────────────────┐
                 ▼                                               │
     ──► queued ───► executing ◄──► calling_policy ───► waiting ─┘
                      │  ▲                ▲  │
                      │  └─► (encoding) ◄─┘  │
+                     │  └─► (committing)    │
                      └──────────┬───────────┘
                                 ▼
                               done
@@ -32,14 +33,16 @@ from weft.runner.execution.chains import ChainCall
 from weft.runner.execution.large_values import PendingResult
 from weft.runner.execution.observed import ObservedAttempt
 from weft.runner.execution.policy_call import PolicyCall
+from weft.runner.execution.transactions import AttemptTransaction
 
-State = Literal["queued", "executing", "calling_policy", "waiting", "encoding", "done"]
+State = Literal["queued", "executing", "calling_policy", "waiting", "encoding", "committing", "done"]
 """
 - queued: in the line of its run, until there is a slot for it and what it needs is durable;
 - executing: has a slot, and its attempt is with the executor or queued for it;
 - calling_policy: has a slot, and a function of its policy is called in place of the component;
 - waiting: for time or for a limit, without a slot;
 - encoding: has a slot, and its attempt has ended with a large value that is being encoded;
+- committing: has a slot, and its attempt has ended with a transaction that is about to be committed;
 - done: its outcome is in the run, or it was given up.
 """
 
@@ -48,10 +51,19 @@ Wait = Literal["delayed", "backing_off", "limited"]
 
 TRANSITIONS: Final[dict[State, dict[State, int]]] = {
     "queued": {"executing": 1, "done": 0},
-    "executing": {"executing": 0, "calling_policy": 0, "queued": -1, "waiting": -1, "encoding": 0, "done": -1},
+    "executing": {
+        "executing": 0,
+        "calling_policy": 0,
+        "queued": -1,
+        "waiting": -1,
+        "encoding": 0,
+        "committing": 0,
+        "done": -1,
+    },
     "calling_policy": {"executing": 0, "calling_policy": 0, "queued": -1, "waiting": -1, "encoding": 0, "done": -1},
     "waiting": {"queued": 0, "executing": 1, "done": 0},
     "encoding": {"executing": 0, "calling_policy": 0, "done": -1},
+    "committing": {"executing": 0, "done": -1},
     "done": {},
 }
 """By state: the states that may follow, and by how many slots more are then used."""
@@ -118,6 +130,10 @@ class InFlight(msgspec.Struct, eq=False):
 
     is_straight: bool = False
     """Whether it was handed over straight, so that its outcome can be folded straight too: :mod:`.straight_lane`."""
+    transaction: AttemptTransaction | None = None
+    """The transaction of its last attempt, if its function asks for one."""
+    repeats: int = 0
+    """How often an attempt was made again since its transaction was lost, without being counted."""
 
     def end_queue_timer(self) -> None:
         """It has started, or will not."""
@@ -132,8 +148,8 @@ class InFlight(msgspec.Struct, eq=False):
 
     @property
     def has_ended(self) -> bool:
-        """Whether its attempt has ended and is being encoded, or it was abandoned or has its outcome."""
-        return self.state in ("encoding", "done")
+        """Whether its attempt has ended and is being encoded or committed, or it was abandoned or has its outcome."""
+        return self.state in ("encoding", "committing", "done")
 
     @property
     def calls_policy(self) -> bool:

@@ -38,12 +38,22 @@ def check_policy(executors: Mapping[str, Executor], executor: str, node: Functio
         raise InvalidPolicy(f"the policy of {component!r} says executor={policy.executor!r}; this runner has {known}")
     if policy.executor == "queue":
         raise InvalidPolicy(f"the policy of {component!r} says executor='queue'; use queue=, the name of a queue")
-    if is_plain and where == "async":
+    if node.transaction and policy.queue is not None:
+        raise InvalidPolicy(
+            f"the policy of {component!r} says queue={policy.queue!r}, and a step with a transaction runs where its run "
+            "is: only the owner of a run stores its completion; leave the queue out"
+        )
+    if node.transaction and policy.executor not in (None, "async" if node.is_async else "thread"):
+        raise InvalidPolicy(
+            f"the policy of {component!r} says executor={policy.executor!r}, and a step with a transaction runs on a "
+            "thread or as a coroutine of this process; leave the executor out"
+        )
+    if is_plain and where == "async" and not node.transaction:
         raise InvalidPolicy(
             f"the policy of {component!r} says executor='async', where a plain function would hold up all runs; "
             "make it a coroutine function, or use 'thread'"
         )
-    if is_plain and policy.heartbeat is not None and where == "inline":
+    if is_plain and policy.heartbeat is not None and where == "inline" and not node.transaction:
         raise InvalidPolicy(
             f"the policy of {component!r} wants heartbeats from executor 'inline', where nothing can listen; "
             "use timeout=, or executor='thread'"

@@ -4,7 +4,8 @@ The queue of one run: the runnables that wait for a slot, those that are in flig
 Invariants:
 
 1. A runnable waits for a slot if and only if its state is *queued*.
-2. The number of used slots is the number of runnables that are *executing*, *calling_policy* or *encoding*.
+2. The number of used slots is the number of runnables that are *executing*, *calling_policy*, *encoding* or
+   *committing*.
 3. A runnable is in the queue, under its key, until it is *done*; there is at most one for each key.
 4. A state changes here and nowhere else, as :data:`~weft.runner.execution.inflight.TRANSITIONS` says.
 """

@@ -63,6 +63,10 @@ class Journal(Protocol):
 
     ahead: Any
     """Called before an append."""
+    flush: Any
+    """Called with a run, to store what its steps have written."""
+    has_unstored: Any
+    """Called with a run: whether its steps have written something that is not stored."""
 
 
 class Buffer:
@@ -204,7 +208,8 @@ class StreamHub:
         """
         if not self.keeps_streams:
             raise NoStreams(repr(self._store))
-        self._journal.ahead = self.write_ahead
+        journal = self._journal
+        journal.ahead, journal.flush, journal.has_unstored = self.write_ahead, self.flush, self._runs.__contains__
         return Buffer(self, runnable, name)
 
     def add(self, buffer: Buffer, item: bytes) -> None:

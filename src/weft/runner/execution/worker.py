@@ -52,7 +52,7 @@ from weft.ports.store import FINISHED, Append, RunStatus
 from weft.runner.durability.rehydration import Sleeping, is_partial
 from weft.runner.durability.residency import Evicted, RunValues
 from weft.runner.durability.takeover import Takeover
-from weft.runner.durability.unsaved import UnsavedLog
+from weft.runner.durability.unsaved import MOST, UnsavedLog
 from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.chain_progress import advance_all
 from weft.runner.execution.dispatcher import Dispatcher
@@ -417,7 +417,8 @@ class Worker:
         in_flight = self.queue.by_key.values()  # what waits, in line or for a child, is not waited for
         dispatcher = self.dispatcher  # and what the next owner can have, goes on without this one
         waits = {each for each in in_flight if each.is_started and not dispatcher.is_lent(each)}
-        self._give_up({each for each in waits if not dispatcher.is_left(each)})
+        kept = {each for each in waits if not dispatcher.is_left(each)}
+        self._give_up(kept | set(self.queue.in_state("committing")))
         return list(self.queue.by_key.values())
 
     def abandon(self) -> None:
@@ -575,6 +576,7 @@ class Worker:
         return not (
             self._lane is None
             or node.is_async
+            or node.transaction
             or (memory.workflow.policies if memory.rules is None else memory.rules)
             or memory.has_deadlines
             or memory.attempts
@@ -649,7 +651,7 @@ class Worker:
 
     def _may_start(self, inflight: InFlight) -> bool:
         """Whether *inflight* may start although not all its dependencies are durable."""
-        if inflight.policy is not None and inflight.is_durable:
+        if inflight.activation.node.transaction or (inflight.policy is not None and inflight.is_durable):
             if not self._is_eager:
                 self.checkpoint()
             return False
@@ -772,8 +774,12 @@ class Worker:
 
     # -- what the journal tells ------------------------------------------------------------------
 
-    def segment(self, at: float) -> Append | None:
-        """Return the unsaved events as an append *at* this time; None if there are none or they cannot be written."""
+    def segment(self, at: float, most: int = MOST) -> Append | None:
+        """
+        Return the unsaved events, *most* of them, as an append *at* this time.
+
+        None if there are none, or if they cannot be written.
+        """
         if self.lost is not None:
             return None
         is_busy = self.upcoming is not None or self.queue.by_key
@@ -783,7 +789,7 @@ class Worker:
         if self.is_stopping and self.is_idle and self.state in ("running", "waiting"):
             self._conclude()  # the last of it has ended while the run was stopped
         try:
-            append = self.unsaved.append("running" if is_busy else status_to_store(self), self.reason, at)
+            append = self.unsaved.append("running" if is_busy else status_to_store(self), self.reason, at, most)
         except HistoryNotLoaded:  # the outcome of the run is in the history
             self.owner.load_history(self, self.checkpoint)
             return None

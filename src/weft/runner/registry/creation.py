@@ -153,6 +153,7 @@ class RunCreator:
             raise RunExists(run.id)
         self._dispatcher.check_open()
         options = restored_options(run, options, self._dispatcher)
+        run.has_transactions = self._dispatcher.transactions is not None
         run.check_context()
         unsaved = UnsavedLog(run)
         worker = Worker(self._dispatcher, run, options, self._registry, unsaved)
@@ -188,6 +189,7 @@ class RunCreator:
             raise RunExists(run)
         self._dispatcher.check_open()
         new = Run(workflow, id=run, context=options.context, options=options.said, by=by)
+        new.has_transactions = self._dispatcher.transactions is not None
         new.check_context()
         return Worker(self._dispatcher, new, options, self._registry)
 

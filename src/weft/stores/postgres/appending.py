@@ -129,6 +129,36 @@ class Appender:
                 for each in batch
             ]
 
+    async def append_within(self, db: Any, append: Append, owner: int | None) -> StoreError | None:
+        """Write *append* in the transaction that is open on *db*, without a commit; return why it was refused."""
+        try:
+            (answer,) = await self._write(db, [append], owner)
+        except Exception as error:
+            if not is_bad_data(error):
+                raise
+            return InvalidAppend(f"the append to run {append.run!r} cannot be stored: {error}")
+        return answer
+
+    async def lock(self, db: Any, run: str) -> None:
+        """Lock *run* in the transaction that is open on *db*: what it has read of the run is as it will be written."""
+        await db.fetchrow(self._statements["lock_run"], run)
+
+    async def has_committed(self, db: Any, append: Append) -> bool:
+        """
+        Return whether *append*, which was written in a transaction, is there; that transaction has ended then.
+
+        Raises:
+            OwnershipLost: another owner has the run.
+        """
+        async with db.transaction():
+            row = await db.fetchrow(self._statements["lock_run"], append.run)
+            if row is not None and row["epoch"] != append.epoch:
+                raise OwnershipLost(append.run, append.epoch, row["epoch"])
+            (standing,) = await self._look_up(db, [msgspec.structs.replace(append, again=True)])
+        if standing is None:
+            return False
+        return standing.holds_segment if append.count else standing.head > append.expected
+
     async def _write_group(
         self, db: Any, group: Sequence[Append], owner: int | None, placement: Placement | None
     ) -> StoreError | None:

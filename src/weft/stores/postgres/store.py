@@ -61,6 +61,7 @@ from weft.stores.postgres.lease import Lease, checked
 from weft.stores.postgres.presence import WANTED, Presence
 from weft.stores.postgres.process import Process, this_process
 from weft.stores.postgres.statements import Statements
+from weft.stores.postgres.transactions import SIZE, PostgresTransaction, TransactionPool
 from weft.typing import RunId
 
 P = ParamSpec("P")
@@ -88,13 +89,15 @@ class _Opened(NamedTuple):
     appender: Appender
     hints: Hints
     claims: Claims
+    transactions: TransactionPool
 
 
 class PostgresStore:
     """
     Keeps runs in the database at *dsn*; its tables are made if they are not there.
 
-    It uses at most four connections: for appends, for everything else, for the lease, and to listen.
+    It uses at most four connections: for appends, for everything else, for the lease, and to listen.  Steps that
+    ask for a transaction (``transaction()``) have a pool of connections beside these.
 
     Args:
         dsn: ``postgresql://user:password@host:port/database``.
@@ -106,6 +109,7 @@ class PostgresStore:
         migrate: Whether opening it brings an older schema up to date.
         timeout: For how many seconds to wait for an answer of the server.
         queue: Where runs are claimed that this store has created as their owner, once it has released them.
+        transactions: How many steps have a transaction at once, each on a connection that is made when it is needed.
     """
 
     def __init__(
@@ -119,8 +123,12 @@ class PostgresStore:
         migrate: bool = True,
         timeout: float = 60.0,
         queue: str = QUEUE,
+        transactions: int = SIZE,
     ) -> None:
         driver.driver()
+        if transactions < 1:
+            raise InvalidStoreOption(f"transactions={transactions!r} leaves no connection for a step that asks for one")
+        self._transactions = transactions
         self._dsn = driver.checked(dsn)
         self._listen_dsn = self._dsn if listen_dsn is None else driver.checked(listen_dsn)
         self.schema, self._lease, self._is_prepared = schema, checked(lease), prepared
@@ -216,8 +224,11 @@ class PostgresStore:
         )
         appender = Appender(self._statements, self._name, self._queue)
         loop = asyncio.get_running_loop()
+        pool = TransactionPool(
+            self._dsn, self._name, size=self._transactions, timeout=self._timeout, is_prepared=self._is_prepared
+        )
         return _Opened(
-            loop, os.getpid(), process, channel, lease, self._connection(), others, appender, hints, Claims()
+            loop, os.getpid(), process, channel, lease, self._connection(), others, appender, hints, Claims(), pool
         )
 
     def _connection(self) -> Connection:
@@ -234,6 +245,7 @@ class PostgresStore:
             return
         await opened.hints.close(self._timeout)
         try:
+            await opened.transactions.close(self._timeout)
             await opened.appends.close(self._timeout)
             await opened.others.close(self._timeout)
         finally:
@@ -244,6 +256,7 @@ class PostgresStore:
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.hints.abandon()
+            opened.transactions.abandon()
             opened.lease.abandon()
             opened.appends.abandon()
             opened.others.abandon()
@@ -280,13 +293,7 @@ class PostgresStore:
         is_large = sum(len(body) for each in given if each.facts for body in each.facts.values()) > self._large
         connection = opened.others if is_large else opened.appends
         answers = await connection.call(lambda db: opened.appender.append(db, given, owner))
-        opened.appender.remember(given, answers)
-        followed = opened.hints.followed
-        opened.hints.changed(
-            each.run
-            for each, refused in zip(given, answers, strict=True)
-            if refused is None and (each.status is not None or (followed and each.run in followed))
-        )
+        _written(opened, given, answers)
         return answers
 
     async def load_since(self, run: RunId, position: int) -> LoadedRun:
@@ -307,6 +314,20 @@ class PostgresStore:
             self._definitions = known if len(known) <= _MOST_DEFINITIONS else wanted
             return wanted
         return {content: self._definitions[content] for content in hashes}
+
+    # -- TransactionalStore ----------------------------------------------------------------------
+
+    has_exclusive_transactions = False
+
+    async def begin(self) -> PostgresTransaction:
+        """Begin a transaction, on a connection of the pool for them."""
+        opened = self._usable()
+        return await opened.transactions.begin(_RunWriter(opened))
+
+    async def has_committed(self, append: Append) -> bool:
+        """Return whether a transaction was committed with *append*."""
+        appender = self._usable().appender
+        return await self._usable().others.call(lambda db: appender.has_committed(db, append))
 
     # -- FactStore -------------------------------------------------------------------------------
 
@@ -736,3 +757,33 @@ class PostgresStore:
         """Return the answer of *work*, on the connection for everything but appends."""
         statements = self._statements
         return await self._usable().others.call(lambda db: work(db, statements, *arguments, **named))
+
+
+class _RunWriter:
+    """Writes the append of a run in the transaction of a step."""
+
+    def __init__(self, opened: _Opened) -> None:
+        self._opened = opened
+
+    async def lock(self, db: Any, run: RunId) -> None:
+        """Lock the run in the transaction that is open on *db*."""
+        await self._opened.appender.lock(db, run)
+
+    async def write(self, db: Any, append: Append) -> StoreError | None:
+        """Write *append* in the transaction that is open on *db*; return why it was refused."""
+        return await self._opened.appender.append_within(db, append, await self._opened.lease.key())
+
+    def committed(self, append: Append) -> None:
+        """*append* is committed."""
+        _written(self._opened, [append], [None])
+
+
+def _written(opened: _Opened, given: Sequence[Append], answers: Sequence[StoreError | None]) -> None:
+    """Remember what was written, and tell those that follow a run."""
+    opened.appender.remember(given, answers)
+    followed = opened.hints.followed
+    opened.hints.changed(
+        each.run
+        for each, refused in zip(given, answers, strict=True)
+        if refused is None and (each.status is not None or (followed and each.run in followed))
+    )

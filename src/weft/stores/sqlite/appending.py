@@ -96,6 +96,26 @@ class Appender:
         with transaction(db):
             return self._ask_all(db, batch, loaded)
 
+    def append_within(self, db: sqlite3.Connection, append: Append) -> StoreError | None:
+        """Write *append* in the transaction that is open on *db*, without a commit; return why it was refused."""
+        self.last = None
+        return self._ask(db, append, _NOTHING)
+
+    def holds(self, db: sqlite3.Connection, append: Append) -> bool:
+        """
+        Return whether *append*, which was written in a transaction, is there.
+
+        Raises:
+            OwnershipLost: another owner has the run.
+        """
+        row = db.execute(_STANDING, (append.run,)).fetchone()
+        if row is None:
+            return False
+        key, head, epoch, owner, _, created_at = row
+        if epoch != append.epoch:
+            raise OwnershipLost(append.run, append.epoch, epoch)
+        return self._holds(db, append, key, head, epoch, owner, created_at)
+
     def forget(self, runs: Iterable[RunId]) -> None:
         """Drop what is remembered of *runs*: a key that is not known is looked up."""
         for run in runs:

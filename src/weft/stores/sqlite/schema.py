@@ -54,13 +54,20 @@ def validated(path: str | Path, synchronous: str, busy_timeout: float) -> Path:
     return Path(path).resolve()  # under one name for all: the owners' files stand beside it
 
 
-def connect(path: Path, synchronous: Synchronous, busy_timeout: float) -> sqlite3.Connection:
-    """Open a connection to a file that may be new, foreign or old, for the thread that calls this."""
+def connect(
+    path: Path, synchronous: Synchronous, busy_timeout: float, *, is_shared: bool = False
+) -> sqlite3.Connection:
+    """
+    Open a connection to a file that may be new, foreign or old, for the thread that calls this.
+
+    Args:
+        is_shared: whether other threads may use it too, one at a time.
+    """
     if not path.parent.is_dir():
         raise InvalidStoreOption(f"there is no folder {path.parent} for the store; create it first")
     if path.is_dir():
         raise InvalidStoreOption(f"{path} is a folder; give the path of a file in it")
-    db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
+    db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=not is_shared)
     try:
         checked_version(db, path)
         _write_ahead(db, path, busy_timeout)

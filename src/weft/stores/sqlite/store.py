@@ -53,6 +53,7 @@ from weft.stores.sqlite.error_mapping import file_problem, problem, translated
 from weft.stores.sqlite.file import StoreFile
 from weft.stores.sqlite.large_values import LARGE
 from weft.stores.sqlite.ownership import Session, with_living_owners
+from weft.stores.sqlite.transactions import Loan, SQLiteTransaction
 from weft.stores.sqlite.wal_room import Room
 from weft.stores.sqlite.writer import Writer
 from weft.typing import RunId
@@ -85,12 +86,22 @@ class SQLiteStore:
         synchronous: ``"full"`` waits for the disk at every commit.  With ``"normal"`` a power cut, but no crash of the
             process, may lose the last commits.  ``"extra"`` is for file systems that need it.
         busy_timeout: For how many seconds to wait while another process writes.
+        transaction_timeout: For how many seconds a step may have the transaction (``transaction()``), in which nothing
+            else is written.
     """
 
     def __init__(
-        self, path: str | Path, *, synchronous: schema.Synchronous = "full", busy_timeout: float = 5.0
+        self,
+        path: str | Path,
+        *,
+        synchronous: schema.Synchronous = "full",
+        busy_timeout: float = 5.0,
+        transaction_timeout: float = 5.0,
     ) -> None:
         self.path = schema.validated(path, synchronous, busy_timeout)
+        if not transaction_timeout > 0:
+            raise InvalidStoreOption(f"transaction_timeout={transaction_timeout!r} is not a number of seconds above 0")
+        self._transaction_timeout = transaction_timeout
         self._synchronous, self._busy_timeout = synchronous, busy_timeout
         self._connect = partial(schema.connect, self.path, synchronous, busy_timeout)
         self._large = LARGE  # tests lower it
@@ -120,7 +131,8 @@ class SQLiteStore:
 
     async def _open(self) -> _Opened:
         connect = partial(_migrated, self._connect, self.path, self._busy_timeout)
-        writer = Writer(f"weft-writer-{self.path.name}", connect, self._room(), self._note(), self._large)
+        lent = partial(self._connect, is_shared=True)
+        writer = Writer(f"weft-writer-{self.path.name}", connect, self._room(), self._note(), self._large, lent)
         reader = DatabaseThread(f"weft-reader-{self.path.name}", self._connect)
         with translated(self.path):
             await writer.start()
@@ -457,6 +469,21 @@ class SQLiteStore:
     async def delete_schedule(self, name: str) -> bool:
         """Delete the row of a schedule; return whether it was there."""
         return await self._write_about([], schedules.delete, name)
+
+    # -- TransactionalStore ----------------------------------------------------------------------
+
+    has_exclusive_transactions = True
+
+    async def begin(self) -> SQLiteTransaction:
+        """Begin a transaction, when the one before has ended: nothing else is written meanwhile."""
+        loan = Loan(asyncio.get_running_loop(), self._transaction_timeout)
+        ended = asyncio.ensure_future(self._answer(self._usable().writer.lend(loan)))
+        await loan.begun_or(ended)
+        return SQLiteTransaction(loan, ended)
+
+    async def has_committed(self, append: Append) -> bool:
+        """Return whether a transaction was committed with *append*."""
+        return await self._answer(self._usable().writer.has_committed(append))
 
     # -- CheckpointStore -------------------------------------------------------------------------
 

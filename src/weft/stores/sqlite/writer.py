@@ -18,6 +18,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from weft.errors import StoreError
@@ -27,6 +28,7 @@ from weft.stores.sqlite.commits import CommitNote
 from weft.stores.sqlite.database_thread import Answer, DatabaseThread, Work, attempt
 from weft.stores.sqlite.file import StoreFile
 from weft.stores.sqlite.large_values import Load, Loaded, has_large, remove_some
+from weft.stores.sqlite.transactions import Loan
 from weft.stores.sqlite.wal_room import Room, emptied, without_waiting
 from weft.typing import RunId
 
@@ -67,6 +69,7 @@ class Writer(DatabaseThread):
 
     Args:
         large: How many bytes of values an append may have that is written at once.
+        connect_to_lend: Returns a connection for the transactions of steps, which other threads may use.
     """
 
     def __init__(
@@ -76,8 +79,11 @@ class Writer(DatabaseThread):
         room: Room | None,
         note: CommitNote | None,
         large: int,
+        connect_to_lend: Callable[[], sqlite3.Connection],
     ) -> None:
         super().__init__(name, connect)
+        self._connect_to_lend = connect_to_lend
+        self._lent: sqlite3.Connection | None = None  # the connection for the transactions of steps
         self._room, self._note, self._large = room, note, large
         self._session = 0
         self._appender: Appender | None = None
@@ -111,6 +117,19 @@ class Writer(DatabaseThread):
         self._queue.put((work if runs is None else _Command(work, runs), future))
         return future
 
+    def lend(self, loan: Loan) -> asyncio.Future[None]:
+        """Begin the transaction of *loan*, and write nothing else until it has ended."""
+        return self.call_about(None, partial(self._lend, loan))
+
+    def has_committed(self, append: Append) -> asyncio.Future[bool]:
+        """Return whether *append*, which was written in a transaction, is there."""
+
+        def look(db: sqlite3.Connection) -> bool:
+            assert self._appender is not None, "a store appends after it was opened"  # noqa: S101
+            return self._appender.holds(db, append)
+
+        return self.call_about([append.run], look)
+
     def forget(self, runs: Iterable[RunId]) -> None:
         """Remember nothing of *runs*, which were given up: a long life sees many; called in the thread."""
         if self._appender is not None:
@@ -125,6 +144,8 @@ class Writer(DatabaseThread):
     # -- in the thread ---------------------------------------------------------------------------
 
     def _disconnected(self) -> None:
+        if self._lent is not None:
+            self._lent.close()
         if self._note is not None:
             self._note.close()
 
@@ -195,6 +216,29 @@ class Writer(DatabaseThread):
         if self._note is not None and appender.last is not None:
             self._note.write(*appender.last)
         return results
+
+    def _lend(self, loan: Loan, _: sqlite3.Connection) -> None:
+        appender, file = self._appender, self._file
+        assert appender is not None and file is not None, "a store appends after it was opened"  # noqa: S101, PT018
+        if self._lent is None:
+            self._lent = self._connect_to_lend()
+        db = self._lent
+
+        def write(append: Append) -> StoreError | None:
+            if self._note is not None:
+                self._note.prepare(db)
+            refused = appender.append_within(db, append)
+            file.check()
+            return refused
+
+        def committed() -> None:
+            if self._note is not None and appender.last is not None:
+                self._note.write(*appender.last)
+
+        file.check()
+        if not loan.serve(db, write, committed):  # its function may still have hold of it
+            self._lent = None
+            db.close()
 
     # -- what is written ahead -------------------------------------------------------------------
 
