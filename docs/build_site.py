@@ -30,6 +30,7 @@ SECTIONS = {
         "docs/how-to",
         (
             "retry-and-limit",
+            "transactional-steps",
             "wait-for-the-outside",
             "serve-from-fastapi",
             "agent-loop",

@@ -26,6 +26,7 @@ PRINTED = {
         "stock: {'tea': 9, 'pot': 0}",
     ],
     "scheduled_report/report.py": ["was killed with -9", "3 reports, 3 different times"],
+    "transactional_start/orders.py": ["3 orders, 3 runs", "payments: [('o-1', 10), ('o-2', 20), ('o-4', 40)]"],
 }
 
 
