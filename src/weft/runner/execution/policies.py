@@ -40,8 +40,8 @@ def check_policy(executors: Mapping[str, Executor], executor: str, node: Functio
         raise InvalidPolicy(f"the policy of {component!r} says executor='queue'; use queue=, the name of a queue")
     if node.transaction and policy.queue is not None:
         raise InvalidPolicy(
-            f"the policy of {component!r} says queue={policy.queue!r}, and a step with a transaction runs where its run "
-            "is: only the owner of a run stores its completion; leave the queue out"
+            f"the policy of {component!r} says queue={policy.queue!r}, and a step with a transaction runs where its "
+            "run is: only the owner of a run stores its completion; leave the queue out"
         )
     if node.transaction and policy.executor not in (None, "async" if node.is_async else "thread"):
         raise InvalidPolicy(
