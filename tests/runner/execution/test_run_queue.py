@@ -13,7 +13,7 @@ from weft.runner.execution.inflight import TRANSITIONS, InFlight, State
 from weft.runner.execution.run_queue import RunQueue
 
 STATES = cast("tuple[State, ...]", get_args(State))
-SLOTTED = {"executing", "calling_policy", "encoding"}
+SLOTTED = {"executing", "calling_policy", "encoding", "committing"}
 
 
 class _Node:
