@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from weft import AsyncRunner, Runner, Workflow, step, wait_for
-from weft.errors import RunClosed, RunNotFound, RunReplaced
+from weft.errors import InvalidArgument, RunClosed, RunNotFound, RunReplaced
 from weft.runner import Handle
 from weft.stores import SQLiteStore
 from weft.testing import TestRunner
@@ -175,3 +175,16 @@ def test_the_events_of_a_run_end_with_an_error_when_another_one_takes_its_id(tmp
                     pass
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("call", ["upgrade", "start_many", "resume", "start"])
+def test_an_error_about_a_workflow_names_the_call_that_was_made(runner: Runner, call: str) -> None:
+    runner.start(FLOW, id="a")
+    calls: dict[str, Callable[[], object]] = {
+        "upgrade": lambda: runner.upgrade("a", 5),  # type: ignore[call-overload]
+        "start_many": lambda: runner.start_many(5, [1]),  # type: ignore[arg-type, var-annotated]
+        "resume": lambda: runner.resume("a", workflow=5),  # type: ignore[arg-type]
+        "start": lambda: runner.start(5, 1),  # type: ignore[arg-type, var-annotated]
+    }
+    with pytest.raises(InvalidArgument, match=rf"^{call}\(\) takes a workflow, got 5"):
+        calls[call]()

@@ -383,7 +383,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             UnencodableValue: an input could not be stored; the error says which.
         """
         self._runtime.check_open()
-        check_workflow(workflow)
+        check_workflow(workflow, "start_many")
         told = self._told(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
@@ -1113,7 +1113,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             InvalidPolicy: the policies in force do not fit *workflow*, or this runner cannot honour them.
         """
         self._runtime.check_open()
-        check_workflow(workflow)
+        check_workflow(workflow, "upgrade")
         if preview:
             run = await self._revisions.whole(id, workflow)
             return run.upgrade(workflow, again=again, preview=True)
