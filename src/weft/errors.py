@@ -109,6 +109,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── RunNotFound             no run is stored under this id
     │   │   └── RunReplaced         the run of a handle was deleted, and another one has its id
     │   ├── RunOwned                another living process owns the run
+    │   ├── ShardsChanged           the databases that were named are not those of the fleet
     │   ├── StoreClosed             the store is not open
     │   ├── StoreNotFound           there is no store at this path
     │   ├── StoreUnavailable        not now: busy, locked, or a failing disk
@@ -1125,6 +1126,13 @@ class StoreNotFound(StoreError, LookupError):
 
 class InvalidStoreOption(StoreError, ValueError):
     """An option or a call that this store does not support."""
+
+
+class ShardsChanged(StoreError):
+    """A client or a worker knows another list of databases than the fleet has; nothing was started."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; pass the addresses of all databases of the fleet, and no others")
 
 
 class StoreClosed(StoreError):

@@ -9,9 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
+
+if TYPE_CHECKING:
+    from shard_databases import Databases
 
 sys.path.extend([str(Path(__file__).parents[1] / "stores" / "postgres"), str(Path(__file__).parent)])
 
@@ -21,7 +25,7 @@ if find_spec("asyncpg") is None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents and {"dsn", "module_dsn"} & {*getattr(item, "fixturenames", ())}:
+        if Path(__file__).parent in item.path.parents and "server_dsn" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.postgres)
 
 
@@ -50,6 +54,21 @@ def module_dsn(server_dsn: str) -> Iterator[str]:
     """A database that the tests of a module share."""
     with database(server_dsn) as dsn:
         yield dsn
+
+
+@pytest.fixture(scope="session")
+def three_dsns(server_dsn: str) -> Iterator[list[str]]:
+    """Three databases, in which each test has a schema."""
+    with database(server_dsn) as one, database(server_dsn) as two, database(server_dsn) as three:
+        yield [one, two, three]
+
+
+@pytest.fixture
+def shards(three_dsns: list[str]) -> Databases:
+    """Three databases that only this test uses."""
+    from shard_databases import Databases
+
+    return Databases(three_dsns, f"t_{uuid.uuid4().hex}")
 
 
 @contextmanager

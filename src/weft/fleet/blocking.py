@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from datetime import timedelta
@@ -44,13 +44,19 @@ _PATIENCE = 10.0
 
 class Client(BlockingScheduleCommands):
     """
-    Starts runs in the database at *dsn*, and talks to them; the arguments are those of :class:`AsyncClient`.
+    Starts runs in the database at *dsn*, or in several databases, and talks to them.
 
+    The arguments are those of :class:`AsyncClient`.
     It connects with the first call, and ``close`` or ``with`` disconnects it.
     """
 
     def __init__(
-        self, dsn: str | PostgresStore, *, schema: str = "public", prepared: bool = True, timeout: float = 60.0
+        self,
+        dsn: str | Sequence[str] | PostgresStore,
+        *,
+        schema: str = "public",
+        prepared: bool = True,
+        timeout: float = 60.0,
     ) -> None:
         self._inner = AsyncClient(dsn, schema=schema, prepared=prepared, timeout=timeout)
         self._door = threading.Lock()

@@ -26,6 +26,9 @@ from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, RunClosed, RunExists, RunNotFound, StoreError, WorkerNotFound
 from weft.fleet import registry as known_workflows
 from weft.fleet.limits import LimitStatus, limit_status
+from weft.fleet.placement import ALONE
+from weft.fleet.sharded_store import ShardedStore
+from weft.fleet.shards import Shards
 from weft.fleet.starting import new_run
 from weft.fleet.within import execute
 from weft.log import check_encodable, needs_encoding
@@ -56,27 +59,36 @@ AT_ONCE: Final = 512
 
 class AsyncClient(RunnerQueries, ScheduleCommands):
     """
-    Starts runs in the database at *dsn*, and talks to them.
+    Starts runs in the database at *dsn*, or in several databases, and talks to them.
 
     ``wait``, ``wait_until``, ``result``, ``gather``, ``results``, ``get``, ``log``, ``status``, ``find``, ``runs`` and
     ``count`` are those of :class:`weft.AsyncRunner`.
 
     Args:
-        dsn: ``postgresql://user:password@host:port/database``, or a store of this event loop; one that is open stays
-            open.
+        dsn: ``postgresql://user:password@host:port/database``; a list of those of all databases of the fleet, if there
+            are several; or a store of this event loop; one that is open stays open.
         schema: where the tables are.
         prepared: False if *dsn* goes through a pooler that does not keep prepared statements.
         timeout: for how many seconds to wait for an answer of the server.
     """
 
     def __init__(
-        self, dsn: str | PostgresStore, *, schema: str = "public", prepared: bool = True, timeout: float = 60.0
+        self,
+        dsn: str | Sequence[str] | PostgresStore,
+        *,
+        schema: str = "public",
+        prepared: bool = True,
+        timeout: float = 60.0,
     ) -> None:
-        self._store = (
-            dsn
-            if isinstance(dsn, PostgresStore)
-            else PostgresStore(dsn, schema=schema, prepared=prepared, timeout=timeout)
-        )
+        self._store: PostgresStore | ShardedStore
+        make = partial(PostgresStore, schema=schema, prepared=prepared, timeout=timeout)
+        if isinstance(dsn, str | PostgresStore):
+            self._store = make(dsn) if isinstance(dsn, str) else dsn
+            self._store.fence = ALONE
+        else:
+            self._store = ShardedStore(Shards([make(each) for each in dsn]))
+        self._has_to_check = isinstance(dsn, str)
+        """Whether it is told at once that there are other databases; a store is used as it is, to look."""
         self._reader = _Reader(self._store)
         self._runtime = self._reader.parts
         self._checked: set[tuple[str, str]] = set()
@@ -93,6 +105,8 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
     async def open(self) -> Self:
         """Connect; open already: nothing."""
         await self._reader.open()
+        if self._has_to_check:
+            await retry_while_unavailable(self._store.check_fence, while_=self._runtime.is_open)
         return self
 
     async def close(self) -> None:
@@ -256,6 +270,7 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         """
         if row[0]:
             return
+        await self._store.check_fence()
         try:
             await self._check_same(RunExists(new.id), new.id, new.workflow, new.request)
         except RunNotFound:  # it is visible to that transaction alone
@@ -558,7 +573,7 @@ class NewRun(NamedTuple):
 class _Reader(AsyncRunner):
     """A runner that drives nothing: it reads runs, and leaves messages for those that workers drive."""
 
-    def __init__(self, store: PostgresStore) -> None:
+    def __init__(self, store: PostgresStore | ShardedStore) -> None:
         super().__init__(store)
         self.parts, self.usual = self._runtime, self._options
         self._runtime.has_workers = True

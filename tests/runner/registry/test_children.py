@@ -141,7 +141,7 @@ async def test_names_that_are_long_themselves_make_no_long_id() -> None:
         parent = Workflow("parent", step(delegate, name="s" * 300))
         child = await (await runner.start(parent, 1, id="r" * 300)).result()
 
-    assert child.startswith("r" * 40 + "/~")
+    assert child.startswith("r" * 96 + "/~")
     assert len(child) <= 255
 
 

@@ -103,6 +103,8 @@ class Appender:
     def __init__(self, statements: Statements, store: str, queue: str) -> None:
         """Put runs that this owner creates for itself, and releases later, into *queue*."""
         self._statements, self._store, self._queue = statements, store, queue
+        self.fence: str | None = None
+        """The fence that a client knows; None for a worker."""
         self._definitions: set[ContentHash] = set()
         """Definitions that are known to be stored; they are never removed."""
 
@@ -236,7 +238,7 @@ class Appender:
         *where, key = (None,) * 4 if placement is None else msgspec.structs.astuple(placement)
         snapshots = [(place, each.snapshot) for place, each in enumerate(batch, 1) if each.snapshot]
         tasks = [(place, *task) for place, each in enumerate(batch, 1) for task in each.tasks]
-        beside = [*_columns(snapshots, 2), self._queue, key, *_columns(tasks, 3)]
+        beside = [*_columns(snapshots, 2), self._queue, key, *_columns(tasks, 3), self.fence]
         return [*events, *self._changes(batch), owner, *where, *beside]
 
     def _changes(self, batch: Sequence[Append]) -> list[list[Any]]:

@@ -9,10 +9,10 @@ from weft.ports.schedules import DueSchedules, StoredSchedule
 from weft.stores.postgres.statements import Statements
 
 
-async def put(db: Any, statements: Statements, row: StoredSchedule) -> bool:
+async def put(db: Any, statements: Statements, row: StoredSchedule, fence: str | None) -> bool:
     """Write *row* in place of the one with its revision, or as a new one; return whether it was written."""
     found = await db.fetchrow(
-        statements["put_schedule"], row.name, row.workflow, float(row.look_at), row.body, row.revision
+        statements["put_schedule"], row.name, row.workflow, float(row.look_at), row.body, row.revision, fence
     )
     return bool(found[0])
 

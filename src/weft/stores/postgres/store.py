@@ -19,7 +19,16 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import partial
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
 
-from weft.errors import InvalidAppend, InvalidStoreOption, NewerStore, StoreClosed, StoreError, WrongLoop
+from weft.errors import (
+    InvalidAppend,
+    InvalidStoreOption,
+    NewerStore,
+    ShardsChanged,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+    WrongLoop,
+)
 from weft.ports.limits import LimitRow, StoredBreaker
 from weft.ports.queue import QUEUE, Placement, QueueStatus
 from weft.ports.schedules import DueSchedules, StoredSchedule
@@ -49,6 +58,7 @@ from weft.stores.postgres import (
     reading,
     schedules,
     schema,
+    shards,
     streams,
     tasks,
 )
@@ -60,6 +70,7 @@ from weft.stores.postgres.hints import Hints, look_out, runs_in, teller
 from weft.stores.postgres.lease import Lease, checked
 from weft.stores.postgres.presence import WANTED, Presence
 from weft.stores.postgres.process import Process, this_process
+from weft.stores.postgres.shards import ShardRow
 from weft.stores.postgres.statements import Statements
 from weft.stores.postgres.transactions import SIZE, PostgresTransaction, TransactionPool
 from weft.typing import RunId
@@ -139,6 +150,8 @@ class PostgresStore:
         self._opening = asyncio.Lock()
         self.presence = Presence()
         """The words of a worker for others, and of others for it, with each renewal of the lease."""
+        self.fence: str | None = None
+        """Where a client starts runs: the list of databases that it knows (ADR 54).  None: not checked."""
         self._definitions: dict[ContentHash, bytes] = {}
         """Definitions that were asked for since it was opened; they are never changed or removed."""
 
@@ -544,7 +557,12 @@ class PostgresStore:
             return []
         if bad := [each.run for each in given if not (each.create and each.release)]:
             raise InvalidAppend(f"the append to run {bad[0]!r} does not create a free run; set create and release")
-        answers = await opened.others.call(lambda db: opened.appender.append(db, given, None, placement))
+        opened.appender.fence = self.fence
+        try:
+            answers = await opened.others.call(lambda db: opened.appender.append(db, given, None, placement))
+        except StoreUnavailable:
+            await self.check_fence()  # with another one, none is created, and no reason is found
+            raise
         opened.appender.remember(given, answers)
         return answers
 
@@ -554,7 +572,9 @@ class PostgresStore:
 
         It returns one row, whose first column is empty if the run exists.
         """
-        return self._statements["append"], self._usable().appender.values([append], None, placement)
+        appender = self._usable().appender
+        appender.fence = self.fence
+        return self._statements["append"], appender.values([append], None, placement)
 
     async def claim(
         self, limit: int, *, queues: Collection[str], workflows: Collection[tuple[str, str]]
@@ -727,7 +747,10 @@ class PostgresStore:
 
     async def put_schedule(self, row: StoredSchedule) -> bool:
         """Write *row* in place of the one with its revision, or as a new one; return whether it was written."""
-        return await self._ask(schedules.put, row)
+        is_written = await self._ask(schedules.put, row, self.fence)
+        if not is_written and not row.revision:
+            await self.check_fence()
+        return is_written
 
     async def list_schedules(self, name: str | None = None) -> Sequence[StoredSchedule]:
         """Return all rows of schedules, or the one of this *name*."""
@@ -740,6 +763,40 @@ class PostgresStore:
     async def delete_schedule(self, name: str) -> bool:
         """Delete the row of a schedule; return whether it was there."""
         return await self._ask(schedules.delete, name)
+
+    # -- one of several databases ----------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The address, without its password, for messages."""
+        return driver.shown(self._dsn)
+
+    async def read_shard(self) -> ShardRow:
+        """Return what this database knows of itself and of the others of its fleet."""
+        return await self._ask(shards.read)
+
+    async def check_fence(self) -> None:
+        """
+        See that the list of databases is still the one that :attr:`fence` says.
+
+        Raises:
+            ShardsChanged: it is not.
+        """
+        if self.fence is not None and (found := await self.read_shard()).fence != self.fence:
+            count = len(found.shards) or "several"
+            raise ShardsChanged(f"{self._name} is one of {count} databases of a fleet, and this process knows others")
+
+    async def join_shards(self, alone: str, joining: str) -> bool:
+        """Let no client start runs here that knows this database *alone*; return whether it has some."""
+        return await self._ask(shards.join, alone, joining)
+
+    async def record_shards(self, known: Mapping[str, tuple[int, bool]], fence: str, instead: Sequence[str]) -> bool:
+        """Record the databases that are *known*, and their *fence*, if that is one of *instead* now."""
+        return await self._ask(shards.record, known, fence, instead)
+
+    async def existing(self, runs: Collection[RunId]) -> set[RunId]:
+        """Return those of *runs* that are stored here."""
+        return await self._ask(shards.existing, list(runs))
 
     # --------------------------------------------------------------------------------------------
 

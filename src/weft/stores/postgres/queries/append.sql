@@ -5,6 +5,7 @@
 -- Otherwise $33 is where they go if this owner releases them.
 -- $35 to $37 are tasks whose outcomes are among the events.
 -- $34 is the key by which they take turns with others: after the last one of the key, and not before the first of all.
+-- $38 is the fence that their client knows: if this database has another one, they are not created.
 with given as materialized (
     select *
     from unnest(
@@ -24,7 +25,7 @@ with given as materialized (
            count, chain, epoch, at, at, case when status in ('completed', 'failed', 'cancelled') then at end,
            nullif(wake_at, 'infinity'), coalesce($28::text, $33::text), coalesce($29::integer, 0)
     from given
-    where is_new
+    where is_new and ($38::text is null or $38 = (select s.fence from {schema}.weft_shard s))
     order by run
     on conflict (id) do nothing
     returning key, id, status, wake_at

@@ -1,0 +1,1 @@
+select id from {schema}.weft_runs where id = any($1::text[])

@@ -1,0 +1,1 @@
+select exists (select from {schema}.weft_runs) or exists (select from {schema}.weft_schedules)
