@@ -92,3 +92,13 @@ def test_a_fleet_evens_out_and_then_nothing_moves(active: list[int]) -> None:
         raise AssertionError("runs move for ever")
     mean = sum(active) / len(active)
     assert max(active) <= mean + max(decisions.SLACK, mean / 4)
+
+
+@given(st.integers(1, 1000), st.lists(st.integers(0, 2000), min_size=1, max_size=10))
+def test_the_databases_of_a_process_share_its_places_and_each_has_a_part(concurrency: int, actives: list[int]) -> None:
+    shards = len(actives)
+    most = [decisions.most_of_one(concurrency, sum(actives) - each, shards) for each in actives]
+
+    assert all(max(1, concurrency // shards) <= each <= concurrency for each in most)
+    if sum(actives) >= concurrency and min(actives) >= concurrency // shards:
+        assert all(each <= max(mine, 1) for each, mine in zip(most, actives, strict=True))

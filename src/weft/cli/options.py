@@ -77,4 +77,17 @@ Dsn = Annotated[
     ),
 ]
 """The database of a fleet; :func:`weft.cli.store_option.database` finds it where it is not given."""
+Dsns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store",
+        "--dsn",
+        envvar="WEFT_DSN",
+        metavar="URL",
+        help="postgresql://user:password@host:port/database; can be used several times, for a fleet on several.  "
+        "Not given: WEFT_STORE, pyproject.toml or weft.toml.",
+        show_default=False,
+    ),
+]
+"""The databases of a fleet that a worker serves."""
 Schema = Annotated[str, typer.Option(help="Where the tables are.")]

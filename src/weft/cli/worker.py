@@ -11,16 +11,17 @@ import logging
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from weft.cli.modules import context as context_at
 from weft.cli.modules import imported
-from weft.cli.options import Dsn
+from weft.cli.options import Dsns
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import database
-from weft.fleet import FleetWorker, registry
+from weft.errors import InvalidOption
+from weft.fleet import FleetWorker, ShardedWorker, registry
 from weft.fleet.health import HealthServer
 from weft.fleet.runner import TASKS
 from weft.fleet.supervisor import Supervisor, is_orphan
@@ -36,7 +37,7 @@ def worker(
             show_default=False,
         ),
     ],
-    dsn: Dsn = None,
+    dsn: Dsns = None,
     queues: Annotated[
         list[str] | None, typer.Option(help="Where to claim; can be used several times.", show_default="default")
     ] = None,
@@ -45,7 +46,10 @@ def worker(
     lease: Annotated[float, typer.Option(help="Seconds after which the runs of a dead worker are free.")] = 10.0,
     schema: Annotated[str, typer.Option(help="Where the tables are.")] = "public",
     listen_dsn: Annotated[
-        str | None, typer.Option(help="A direct way to the server, if --dsn goes through a pooler.", show_default=False)
+        list[str] | None,
+        typer.Option(
+            help="A direct way to the server, if --dsn goes through a pooler; one for each --dsn.", show_default=False
+        ),
     ] = None,
     unprepared: Annotated[bool, typer.Option(help="For a pooler that does not keep prepared statements.")] = False,
     snapshot_every: Annotated[
@@ -86,33 +90,38 @@ def worker(
     screen = Screen(goes_on=True)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     with errors_in_one_line(screen):
-        address = database(dsn)
+        addresses = [database(each) for each in dsn] if dsn else [database(None)]
         registry.add(*imported(modules))
         given = {} if context is None else context_at(context)
         if processes > 1:
             supervisor = Supervisor(_single(sys.argv[1:]), processes, health_file=health)
             asyncio.run(_until_signalled(supervisor, health_port))
             return
-        one = FleetWorker(
-            address,
-            queues=queues or ["default"],
-            concurrency=concurrency,
-            lease=lease,
-            schema=schema,
-            listen_dsn=listen_dsn,
-            prepared=not unprepared,
-            context=given,
-            grace=grace,
-            snapshot_every=snapshot_every or None,
-            threads=threads,
-            tasks=tasks,
-            health_file=health,
-            is_orphan=is_orphan,
-        )
+        if listen_dsn and len(listen_dsn) != len(addresses):
+            raise InvalidOption(f"{len(addresses)} --dsn and {len(listen_dsn)} --listen-dsn: name one for each")
+        options: dict[str, Any] = {
+            "queues": queues or ["default"],
+            "concurrency": concurrency,
+            "lease": lease,
+            "schema": schema,
+            "prepared": not unprepared,
+            "context": given,
+            "grace": grace,
+            "snapshot_every": snapshot_every or None,
+            "threads": threads,
+            "tasks": tasks,
+            "health_file": health,
+            "is_orphan": is_orphan,
+        }
+        one: FleetWorker | ShardedWorker
+        if len(addresses) == 1:
+            one = FleetWorker(addresses[0], listen_dsn=listen_dsn[0] if listen_dsn else None, **options)
+        else:
+            one = ShardedWorker(addresses, listen_dsns=listen_dsn or None, **options)
         asyncio.run(_until_signalled(one, health_port))
 
 
-async def _until_signalled(one: FleetWorker | Supervisor, health_port: str | None) -> None:
+async def _until_signalled(one: FleetWorker | ShardedWorker | Supervisor, health_port: str | None) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, one.stop)

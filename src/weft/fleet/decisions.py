@@ -54,6 +54,18 @@ def room(active: int, concurrency: int, *, is_asked: bool) -> int:
     return min(free, BATCH)
 
 
+def most_of_one(concurrency: int, others: int, shards: int) -> int:
+    """
+    Return how many runs of one database may be active in a process that serves so many *shards*.
+
+    They share the places of the process: what the *others* do not use, and at least an equal part.
+
+    >>> most_of_one(256, 0, 2), most_of_one(256, 100, 2), most_of_one(256, 256, 2), most_of_one(1, 1, 3)
+    (256, 156, 128, 1)
+    """
+    return max(concurrency - others, concurrency // shards, 1)
+
+
 def first_turn(last: int | None, head: int | None) -> int:
     """
     Return the turn of the next run of a key; the one with the lowest turn is claimed first.

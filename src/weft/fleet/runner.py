@@ -41,6 +41,7 @@ from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.execution.dispatcher import QUEUE as QUEUE_EXECUTOR
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
+from weft.runner.registry.children import Elsewhere
 from weft.runner.runner import AsyncRunner
 
 _log = logging.getLogger("weft.fleet")
@@ -85,6 +86,7 @@ class FleetRunner(AsyncRunner):
         clock: Clock | None = None,
         lease: float = 10.0,
         tasks: int = TASKS,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self.limits = SharedCounters(
             store,
@@ -138,6 +140,7 @@ class FleetRunner(AsyncRunner):
         )
         runtime.sleepers = registry.sleepers = self._resting
         runtime.has_workers = True
+        runtime.children.elsewhere = elsewhere
         registry.told = self._told_of
         runtime.dispatcher.start_only_while(lambda: store.is_sure)
         runtime.dispatcher.spreads = self._spreads

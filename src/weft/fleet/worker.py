@@ -23,6 +23,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,6 +40,8 @@ from weft.errors import (
 )
 from weft.fleet import decisions, health
 from weft.fleet import registry as known_workflows
+from weft.fleet.client import AsyncClient
+from weft.fleet.elsewhere import Elsewhere
 from weft.fleet.runner import TASKS, UNHURRIED, FleetRunner
 from weft.ports.queue import QUEUE
 from weft.ports.workers import Load, Served, is_drain
@@ -77,6 +80,9 @@ class FleetWorker:
         tasks: how many steps of other workers, of components whose policy names a queue, it executes at once.
         health_file: a file that says every few seconds what it does; removed at its end.
         is_orphan: asked at each look; True stops the worker, since the process that supervises it is gone.
+        client: returns a client of all databases of the fleet, if there are several: it starts children that are
+            given an id.
+        most: returns how many runs may be active now, if fewer than *concurrency*.
     """
 
     def __init__(
@@ -97,6 +103,8 @@ class FleetWorker:
         tasks: int = TASKS,
         health_file: Path | None = None,
         is_orphan: Callable[[], bool] = lambda: False,
+        client: Callable[[], AsyncClient] | None = None,
+        most: Callable[[], int] | None = None,
     ) -> None:
         self._workflows = list(known_workflows.workflows() if workflows is None else workflows)
         if not self._workflows:
@@ -122,8 +130,13 @@ class FleetWorker:
             threads=threads,
             lease=lease,
             tasks=tasks,
+            elsewhere=Elsewhere(store, client or self._own_client, next(iter(queues))),
         )
-        self._make_store()  # options that cannot be used are told at once
+        self._make_client = partial(AsyncClient, [dsn], schema=schema, prepared=prepared)
+        self._client: AsyncClient | None = None
+        self._most = most
+        self.store_name = self._make_store().name  # options that cannot be used are told at once
+        """The address of its database, without a password."""
         self._lease, self._grace, self._health, self._is_orphan = lease, grace, health_file, is_orphan
         self._concurrency, self._serves = concurrency, _served(queues, self._workflows)
         self.id = uuid.uuid4().hex[:12]
@@ -202,6 +215,8 @@ class FleetWorker:
                     await self._pause(decisions.backoff(failures, random.random()))  # noqa: S311 - not a secret
         finally:
             self.state = "stopped"
+            if self._client is not None:
+                await self._client.close()
             if self._health is not None:
                 self._health.unlink(missing_ok=True)
 
@@ -315,7 +330,7 @@ class FleetWorker:
             wait: float | None = None
             try:
                 if store.is_sure and (is_asked or may_have_more):
-                    answer = await runner.claim(is_asked=is_asked, ceiling=self._ceiling)
+                    answer = await runner.claim(is_asked=is_asked, ceiling=self._lowest())
                     may_have_more = answer is not False
                     wait = 0.0 if answer else None
                 failures, self._problem = 0, ""
@@ -338,6 +353,18 @@ class FleetWorker:
             if wait != 0:
                 await self._pause(look_at - loop.time() if wait is None else wait, until_rung=not failures)
             look_at = 0.0 if failures else look_at
+
+    def _own_client(self) -> AsyncClient:
+        """Return a client of the one database that this worker was told of; if there are others, it cannot be used."""
+        if self._client is None:
+            self._client = self._make_client()
+        return self._client
+
+    def _lowest(self) -> int | None:
+        """Return how many runs may be active now, if that is limited."""
+        if self._most is None:
+            return self._ceiling
+        return self._most() if self._ceiling is None else min(self._most(), self._ceiling)
 
     async def _pause(self, seconds: float, *, until_rung: bool = False) -> None:
         """Wait for so many seconds, or for a reason to look sooner."""
@@ -368,6 +395,11 @@ class FleetWorker:
 
     # -- health ----------------------------------------------------------------------------------
 
+    @property
+    def active(self) -> int:
+        """How many of its runs have something to do."""
+        return 0 if self._runner is None else self._runner.active
+
     def status(self) -> dict[str, Any]:
         """Return what it does, as plain data."""
         runner = self._runner
@@ -377,7 +409,7 @@ class FleetWorker:
             "at": time.time(),
             "id": self.id,
             "pid": os.getpid(),
-            "active": 0 if runner is None else runner.active,
+            "active": self.active,
             "held": 0 if runner is None else len(runner.held),
             "tasks": 0 if runner is None else runner.tasks.running,
             "problem": self._problem,

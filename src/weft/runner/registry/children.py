@@ -14,9 +14,9 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Coroutine
+from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from weft.core import events as ev
 from weft.core.fold.fold import record
@@ -39,6 +39,7 @@ from weft.runner.options import RunOptions, StartRequest, check_text
 from weft.runner.registry.creation import RunCreator
 from weft.runner.registry.loading import RunLoader
 from weft.runner.registry.registry import RunRegistry
+from weft.runner.registry.run_keys import key_of
 from weft.runner.waiting.waiters import Waiters
 
 if TYPE_CHECKING:
@@ -48,6 +49,22 @@ T = TypeVar("T")
 Given = Callable[[dict[str, Any], RunOptions], tuple[RunOptions, dict[str, Any]]]
 """Splits the options of a child, over the usual ones, into the options of a run and its policies and deadline."""
 _log = logging.getLogger("weft.runner")
+
+
+class Elsewhere(Protocol):
+    """Where children that are given an id are, if the runs of a fleet are in several databases."""
+
+    async def is_needed(self) -> bool:
+        """Return whether there are other databases."""
+        ...
+
+    async def start(self, workflow: Workflow, value: Any, id: str, options: Mapping[str, Any]) -> tuple[Any, RunRef]:
+        """Start the child *id*; return the client that can wait for it, and the run."""
+        ...
+
+    async def cancel(self, id: str, reason: str) -> bool:
+        """Tell the child *id* that it is cancelled; return False if there is none."""
+        ...
 
 
 class ChildRuns:
@@ -69,6 +86,8 @@ class ChildRuns:
         self._creator, self._loader = creator, loader
         self.outlet: Outlet | None = None
         """Takes the progress and the streams of steps."""
+        self.elsewhere: Elsewhere | None = None
+        """Starts children that are given an id, in a fleet."""
         self._cancelling: dict[str, asyncio.Task[None]] = {}
         """By cancelled parent: the task that cancels its children."""
 
@@ -98,7 +117,8 @@ class ChildRuns:
             is_step = announced() is parent  # other code waits for itself, and has no place to lend
             return self._in_loop(self._aside_step(parent, work) if is_step else work, work).result()
 
-        return Handle(self._runner, made.result(), wait)
+        has, ref = made.result()
+        return Handle(has, ref, wait)
 
     async def astart(
         self, parent: Runnable, workflow: Workflow, value: Any, *, id: str | None, with_parent: bool, **options: Any
@@ -106,11 +126,10 @@ class ChildRuns:
         """Start a child from a coroutine function, in whatever loop that runs."""
         starting = self._start(parent, workflow, value, id, with_parent, options)
         if asyncio.get_running_loop() is self._loop:
-            return AsyncHandle(self._runner, await starting, lambda work: self._aside(parent, work))
-        made = await asyncio.wrap_future(self._in_loop(starting))
-        return AsyncHandle(
-            self._runner, made, lambda work: asyncio.wrap_future(self._in_loop(self._aside(parent, work), work))
-        )
+            has, ref = await starting
+            return AsyncHandle(has, ref, lambda work: self._aside(parent, work))
+        has, ref = await asyncio.wrap_future(self._in_loop(starting))
+        return AsyncHandle(has, ref, lambda work: asyncio.wrap_future(self._in_loop(self._aside(parent, work), work)))
 
     def _in_loop(self, work: Coroutine[Any, Any, T], inner: Coroutine[Any, Any, Any] | None = None) -> Any:
         if self._loop.is_closed():
@@ -128,10 +147,14 @@ class ChildRuns:
         id: str | None,
         with_parent: bool,
         options: dict[str, Any],
-    ) -> RunRef:
-        """Record the child in the log of its parent, create it, and return it."""
+    ) -> tuple[Any, RunRef]:
+        """Record the child in the log of its parent, create it, and return it and the runner or client that has it."""
         worker, inflight = self._in_flight(parent)
         _check(workflow, value, with_parent=with_parent)
+        elsewhere = None if id is None else self.elsewhere
+        if elsewhere is not None and not await elsewhere.is_needed():
+            elsewhere = None
+        asked = dict(options)
         if not worker.options.checkpoints.at_idle:  # its parent may be written when it is not
             options.setdefault("checkpoint", on_complete)
         told, given = self._given(options, worker.options)
@@ -142,8 +165,10 @@ class ChildRuns:
             raise InvalidOption(f"id={child!r}: a run cannot be its own child")
         await self._note(worker, parent, child, with_parent=with_parent)
         self._in_flight(parent)
+        if elsewhere is not None:
+            return await elsewhere.start(workflow, value, child, asked)
         made = await self._creator.start(child, workflow, told, StartRequest(value, **given))
-        return RunRef(child, None if value is MISSING else 1, made)
+        return self._runner, RunRef(child, None if value is MISSING else 1, made)
 
     async def _note(self, worker: Worker, parent: Runnable, child: str, *, with_parent: bool) -> None:
         memory = worker.run.memory
@@ -258,7 +283,8 @@ class ChildRuns:
         try:
             return await self._loader.visit(child, partial(self._cancelled, reason))
         except RunNotFound:
-            _log.debug("run %r was never started, or is deleted", child)
+            if self.elsewhere is None or not await self.elsewhere.cancel(child, reason):
+                _log.debug("run %r was never started, or is deleted", child)
             return ()
 
     async def _cancelled(self, reason: str, worker: Worker) -> tuple[str, ...]:
@@ -289,7 +315,7 @@ def _name(parent: Runnable, inflight: InFlight, workflow: Workflow, known: Conta
     """
     Return the id of the next child of this attempt: the same one at every attempt.
 
-    If it would be too long, because its parent is a child itself, it consists of the id of the first run and a hash of
+    If it would be too long, because its parent is a child itself, it consists of the key of the first run and a hash of
     the path from there.  A child that is *known* by a longer id, from before ids were limited, keeps that id.
     """
     if inflight.children is None:
@@ -300,10 +326,8 @@ def _name(parent: Runnable, inflight: InFlight, workflow: Workflow, known: Conta
     whole = f"{parent.run_id}/{parent.component}/{key[:16]}/{workflow.name}{again}"
     if len(whole) <= _LONGEST or whole in known:
         return whole
-    began, component, name = (
-        text[:_LEGIBLE] for text in (parent.run_id.partition("/")[0], parent.component, workflow.name)
-    )
-    return f"{began}/~{digest(b'child', whole.encode()).hex()}/{component}/{name}{again}"
+    component, name = parent.component[:_LEGIBLE], workflow.name[:_LEGIBLE]
+    return f"{key_of(parent.run_id)}/~{digest(b'child', whole.encode()).hex()}/{component}/{name}{again}"
 
 
 def _check(workflow: object, value: Any, *, with_parent: object) -> None:

@@ -13,7 +13,7 @@ LONGEST: Final = 96
 """How many characters a key has at most, so that the id of a child has room for it."""
 
 _ADDED = re.compile(r"(~\d+|@\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z)+\Z")
-"""What the ids of continued runs and of firings of schedules end with."""
+"""The ends of the ids of continued runs and of firings of schedules."""
 
 
 def key_of(id: str) -> str:

@@ -16,7 +16,7 @@ from weft.typing import RunId
 
 
 class ShardRow(NamedTuple):
-    """What a database knows of itself and of the others."""
+    """The knowledge of a database of itself and of the others."""
 
     id: str
     fence: str
