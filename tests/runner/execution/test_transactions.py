@@ -335,9 +335,12 @@ def test_a_policy_cannot_send_it_to_another_process(runner: Runner, policy: Poli
         runner.start(Workflow("elsewhere", add).with_policies([("add", policy)]), 1)
 
 
-def test_it_runs_on_a_thread_where_others_run_inline(runner: Runner, path: Path) -> None:
-    assert runner.start(Workflow("inline", add), 1, executor="inline").result(60) == 2
-    assert added(path) == [1]
+@pytest.mark.parametrize("executor", ["thread", "inline"])
+def test_it_has_its_transaction_in_the_middle_of_a_chain(runner: Runner, path: Path, executor: str) -> None:
+    one, two, three = (step(lambda x: x + 1, name=name) for name in ("one", "two", "three"))
+
+    assert runner.start(Workflow("chain", one >> two >> add >> three), 1, executor=executor).result(60) == 5
+    assert added(path) == [3]
 
 
 def test_a_definition_with_it_is_stored_and_found_again() -> None:

@@ -602,7 +602,8 @@ class Worker:
         following, known = ready[0], len(memory.log)
         node = following.node
         is_alike = known == self._needed + 1 and lane is self._own_lane  # nothing but its own event has come since
-        if (not is_alike or node.is_test or node.is_fan or node.is_async) and not self._goes_straight(following):
+        is_other = node.is_test or node.is_fan or node.is_async or node.transaction
+        if (not is_alike or is_other) and not self._goes_straight(following):
             return False
         ready.clear()
         self.upcoming, self._needed = following, known
