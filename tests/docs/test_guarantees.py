@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
+CONTRACTS = TESTS.parent / "src" / "weft" / "testing" / "contracts"
 PAGE = TESTS.parent / "docs" / "explanation" / "guarantees.md"
 
 
@@ -17,8 +18,9 @@ def rows() -> list[str]:
 
 
 def defined() -> set[str]:
-    """Return the names of all tests."""
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in TESTS.rglob("test_*.py"))
+    """Return the names of all tests, those of the contracts included."""
+    paths = [*TESTS.rglob("test_*.py"), *CONTRACTS.rglob("*.py")]
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in paths)
     functions = (node for tree in trees for node in ast.walk(tree))
     return {
         node.name
