@@ -41,6 +41,8 @@ def oldest_needed(memory: Memory) -> int | None:
         return None
     if memory.received == 1 and all(wiring.regions[name] is None for name in memory.workflow.leaves):
         return None  # its results are the latest facts of the leaves, which a snapshot has
+    if any(name in (memory.keyed or ()) for name in memory.workflow.leaves):
+        return 1  # the places of its facts are counted from the first input on
     return min((memory.received, *(activation.scope.root.index for activation in _open(memory))))
 
 
