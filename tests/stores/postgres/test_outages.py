@@ -224,6 +224,7 @@ def test_plans_are_made_again_after_a_while(dsn: str, schema: str, monkeypatch: 
         await write(store, more("r", 1))
         assert "discard plans" not in said
         monkeypatch.setattr(connection, "_PLANS_LAST", -1.0)
+        monkeypatch.setattr(connection, "_FEWEST", 0)
         await write(store, more("r", 2))
 
     inside(PostgresStore(dsn, schema=schema), act)

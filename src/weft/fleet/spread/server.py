@@ -101,7 +101,8 @@ class TaskServer:
         self._workflows = {(each.name, each.version): each for each in workflows}
         self._kinds: dict[tuple[str, str], Kinds] = {}
         self._context = dict(context or {})
-        self._poll, self._look_every = 2 * decisions.poll(lease), max(lease / 3, 0.1)
+        # New tasks are notified: a look finds those of workers that died, and an idle worker hardly asks.
+        self._poll, self._look_every = 4 * decisions.poll(lease), max(lease / 3, 0.1)
         self._executors: dict[str, Executor] = dict(defaults.executors(threads=slots))
         self._opened: dict[str, Executor] = {}
         self._tickets = itertools.count(1)

@@ -27,6 +27,8 @@ Seconds after which the server makes its plans again.
 A plan is made for tables as they are, and a prepared statement keeps it.  One that was made while there were few runs
 reads the whole table, and the server notices growth after a minute at best.
 """
+_FEWEST = 10
+"""Calls after which plans are made again at the earliest: a connection with little to do can afford a bad plan."""
 
 
 class Connection:
@@ -36,7 +38,8 @@ class Connection:
         self._connect, self._store, self._is_prepared = connect, store, is_prepared
         self._lock = asyncio.Lock()
         self._db: Any = None
-        self._planned = 0.0
+        self._planned, self._called = 0.0, 0
+        """When plans were made last, and how often the connection was used since."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def call(self, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -88,12 +91,13 @@ class Connection:
     async def _attempt(self, work: Callable[[Any], Awaitable[T]]) -> T:
         now = asyncio.get_running_loop().time()
         if self._db is None or self._db.is_closed():
-            self._db, self._planned = await self._connect(), now
+            self._db, self._planned, self._called = await self._connect(), now, 0
         db = self._db
         try:
-            if self._is_prepared and now - self._planned > _PLANS_LAST:
+            self._called += 1
+            if self._is_prepared and self._called > _FEWEST and now - self._planned > _PLANS_LAST:
                 await db.execute("discard plans")
-                self._planned = now
+                self._planned, self._called = now, 0
             async with together(db, is_prepared=self._is_prepared):
                 return await work(db)
         except Exception as error:
