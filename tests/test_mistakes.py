@@ -223,7 +223,7 @@ def test_what_is_started_is_a_workflow(given: Any, hint: str) -> None:
     with Runner() as runner:
         with pytest.raises(InvalidArgument, match=rf"start\(\) takes a workflow, got .*{hint}"):
             runner.start(given, 1)
-        with pytest.raises(InvalidArgument, match=rf"start\(\) takes a workflow, got .*{hint}"):
+        with pytest.raises(InvalidArgument, match=rf"start_many\(\) takes a workflow, got .*{hint}"):
             runner.start_many(given, [1])
 
 
@@ -283,7 +283,7 @@ def test_a_handle_is_not_an_id() -> None:
     with Runner() as runner:
         handle: Any = runner.start(small, id="a")
         with pytest.raises(RunNotFound, match=r"pass handle\.id"):
-            runner.send(handle, 1)
+            runner.find(handle)
 
 
 @pytest.mark.parametrize("timeout", ["1", True, float("nan")])

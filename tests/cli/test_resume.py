@@ -121,7 +121,7 @@ def test_lambdas_come_with_the_workflow_at_the_top_of_the_module_and_context_wit
     assert died.stderr.startswith("another process could not find the function of 'needy', the hooks of workflow")
     assert without.code == 1
     assert "required context is missing: 'secret'" in without.err
-    assert (said.code, said.out) == (0, "needy: has completed, 3 events\n  needy = 'hush!'\n")
+    assert (said.code, said.out) == (0, "needy: has completed, 4 events\n  needy = 'hush!'\n")  # one is of the death
 
 
 NEEDY = """

@@ -336,7 +336,7 @@ def test_the_names_of_records_are_wire_format() -> None:
         "policy": "Policy",
         "projection": "Argument Attribute Item",
         "reduce": "Stop",
-        "references": "AllValues Context FactCount Latest StateOf StepRan",
+        "references": "AllValues Context FactCount InTransaction Latest StateOf StepRan",
         "saga": "Deed",
         "schema": "Schema",
         "state_machine": "Reactor",
@@ -370,7 +370,7 @@ def test_every_part_with_a_type_to_check_is_checked() -> None:
 
     assert untyped == {
         *("accumulator.Initial", "fallback.Value", "matching._Default", "pattern.Equals", "projection.Item"),
-        "reduce.Stop",
+        *("reduce.Stop", "references.InTransaction"),
     }
 
 

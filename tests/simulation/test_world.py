@@ -260,7 +260,16 @@ def test_every_kind_of_piece_is_drawn_in_every_shape_and_behind_others() -> None
     assert sources == set(KINDS)
 
 
-UNDRAWN = {"max_delay", "retryable", "non_retryable", "scheduled_at", "telemetry_prefix", "log_level", "metadata"}
+UNDRAWN = {
+    "queue",
+    "max_delay",
+    "retryable",
+    "non_retryable",
+    "scheduled_at",
+    "telemetry_prefix",
+    "log_level",
+    "metadata",
+}
 """Fields of policies that make no difference to a crash, or that only a function could say."""
 
 
