@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Many tests wait for other processes, so there may be more of them than cores.
+PROCESSES ?= 3
 
 # The tests start many processes, and one that finds no bytecode compiles all of Weft: a second each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,11 +35,11 @@ demo-fleet: $(DEV)  ## Start a PostgreSQL and three workers, kill one of them, a
 	@$(BIN)/python examples/fleet.py
 
 test: $(DEV)  ## Run the tests and the examples in docstrings
-	@$(BIN)/pytest -q -ra -n auto --maxprocesses 4 $(ARGS)
+	@$(BIN)/pytest -q -ra -n $(PROCESSES) $(ARGS)
 
 test-browser: $(DEV)  ## Run the tests of the dashboard in Chromium; says what is missing
 	@$(BIN)/python $(PIP) install --group browser
-	@$(BIN)/pytest -q -ra -n auto --maxprocesses 4 tests/browser $(ARGS)
+	@$(BIN)/pytest -q -ra -n $(PROCESSES) tests/browser $(ARGS)
 
 test-cluster: $(DEV)  ## Run the tests of the executors on real Ray and Dask clusters, on this machine
 	@$(BIN)/python $(PIP) install --group cluster
