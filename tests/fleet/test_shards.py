@@ -42,7 +42,7 @@ def test_each_run_is_in_one_database_and_lists_span_them(shards: Databases) -> N
         assert (await client.start(flows.chain, 1, id="order-1")).id == "order-1"
 
         parts = [await shards.ids(number) for number in ALL]
-        assert all(10 < len(part) < 30 for part in parts)
+        assert all(parts)  # how many go where is chance: the ids of the databases are drawn
         assert sum(len(part) for part in parts) == 60
         assert await client.count() == 60
         assert await client.tally() == {("chain", "running"): 60}
@@ -100,7 +100,7 @@ def test_a_new_database_moves_nothing_and_no_id_is_started_twice(shards: Databas
     later = [asyncio.run(shards.ids(number)) for number in ALL]
 
     assert [part & set(names) for part in later] == [*parts, set()]
-    assert 10 < len(later[2]) < 30
+    assert 0 < len(later[2]) < 60  # where each goes depends on the ids of the databases, which are drawn
     assert set.union(*later) == {*names, *more}
     assert {asyncio.run(shards.shard(number)).fence[:2] for number in ALL} == {"2:"}
 
