@@ -5,14 +5,14 @@ All errors that this library raises on purpose, in one tree.
     ├── DefinitionError             the graph you wrote cannot work
     │   ├── CyclicWorkflow          a component would feed itself
     │   ├── DuplicateName           one name, two different components
-    │   ├── InvalidComponent        a component that makes no sense by itself
-    │   ├── InvalidFragment         something beside ``>>`` that cannot be composed
+    │   ├── InvalidComponent        a component that is invalid by itself
+    │   ├── InvalidFragment         an operand of ``>>`` that cannot be composed
     │   ├── InvalidJoin             a join in an invalid place, or with too few parents
-    │   ├── InvalidPolicy           a policy that makes no sense, or cannot be honoured here
+    │   ├── InvalidPolicy           a policy that is invalid, or cannot be honoured here
     │   ├── MixedRegions            a component both inside and outside an ``each``
     │   ├── MutualWait              components that read each other would wait forever
     │   ├── PortMismatch            the result of a component does not fit the next one
-    │   ├── TracingError            a value was used while the graph is only being drawn
+    │   ├── TracingError            a value was used while the graph was being drawn
     │   ├── UnknownComponent        no component has this name
     │   ├── UnknownReference        a parameter or a rule refers to an unknown name
     │   └── WrongArity              a function does not accept the values that reach it
@@ -26,8 +26,8 @@ All errors that this library raises on purpose, in one tree.
     │   ├── ExternalFailure         an external step failed outside
     │   ├── InvalidFallback         a fallback returned something that cannot be used
     │   ├── InvalidTurn             a handler returned an invalid state change
-    │   ├── InvalidWait             a function said for how long to sleep, and that is not a time
-    │   ├── LoopExhausted           ``repeat`` made all its turns and was not done
+    │   ├── InvalidWait             a function returned something that is not a time to sleep
+    │   ├── LoopExhausted           ``repeat`` made all its turns without an end
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
     │   ├── NotTransferable         a value cannot be sent to another process, or back
     │   ├── QueueTimeout            a component waited too long to be started
@@ -36,7 +36,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── StepFailed              the last attempt failed; see ``__cause__``
     │   ├── StepTimeout             an attempt took longer than its policy allows
     │   │   └── SilentStep          an attempt sent no heartbeat
-    │   ├── TransactionEnded        a step used its transaction after the end of it, or ended it by itself
+    │   ├── TransactionEnded        a step used its transaction after it had ended, or ended it itself
     │   │   ├── TransactionLost     the connection of a transaction was lost, or its commit has failed
     │   │   └── TransactionTimeout  a step had the only transaction of its store for too long
     │   └── WorkerDied              the process that ran the step has ended
@@ -44,7 +44,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── ClusterUnreachable      there is no cluster, or what it needs is not installed
     │   ├── ExecutorClosed          it is not open
     │   ├── ExecutorFull            its capacity is used up
-    │   └── ThreadsExhausted        every thread hangs in a step that was cancelled
+    │   └── ThreadsExhausted        every thread is blocked in a step that was cancelled
     ├── RunError                    a run was asked for something it cannot do
     │   ├── AlreadyRunning          a run was driven from inside itself, or twice at once
     │   ├── HistoryNotLoaded        the beginning of a log is not in memory, and cannot be awaited here
@@ -56,12 +56,13 @@ All errors that this library raises on purpose, in one tree.
     │   ├── NoRun                   a function that reads a run was called without one
     │   ├── NoRunner                a step tried to start a child run without a runner
     │   ├── NoSuchLetter            there is no such dead letter
-    │   ├── NoStreams               a step writes a stream, and the store keeps none
+    │   ├── NoProgress              a step reports progress on a worker that does not have its run
+    │   ├── NoStreams               a step writes a stream, and the store has no streams
     │   ├── NotInTransaction        a step that has the only transaction asks for more of the store
     │   ├── NoToken                 a step that is not external was asked for its token
-    │   ├── NoTransactions          a step asks for a transaction, and the store has none
+    │   ├── NoTransactions          a step asks for a transaction, and the store has no transactions
     │   ├── NothingProduced         the component exists and has produced no value
-    │   │   └── NoInput             a handle was asked for its result, and belongs to no input
+    │   │   └── NoInput             a handle that belongs to no input was asked for its result
     │   ├── RunFrozen               a run from a runner can be read, not changed
     │   ├── StreamFull              a step writes faster than its stream is stored
     │   ├── UnknownRunnable         an outcome of work that this run never offered
@@ -70,19 +71,21 @@ All errors that this library raises on purpose, in one tree.
     │   ├── CorruptLog              bytes that are not a log, or were altered
     │   └── InvalidEvent            an event that cannot have happened here
     ├── RunnerError                 a runner was asked for something it cannot do
-    │   ├── AnotherGraph            a run was to be resumed with a workflow that it does not follow
+    │   ├── AnotherGraph            a run was resumed with a workflow that it does not follow
     │   ├── Interrupted             code in the runner's event loop cancelled a call
-    │   ├── InvalidOption           an option that makes no sense
+    │   ├── InvalidOption           an invalid option
     │   ├── NoSnapshot              a run has no snapshot to be restored from
-    │   ├── NotPortable             another process could not find parts of a run again
+    │   ├── NotPortable             another process could not find parts of the run
     │   ├── RedactedRun             values of an imported run were replaced, so it cannot continue
     │   ├── RunBusy                 a run has something left to do
     │   ├── RunClosed               a run that has finished accepts nothing more
-    │   ├── RunFailed               something failed, and nothing has handled it
+    │   ├── RunFailed               something failed and was not handled
     │   ├── RunNotHeld              a run is stored, and this runner does not drive it
     │   ├── RunParked               a run was set aside until a person resumes it
     │   ├── RunnerClosed            the runner is not open
     │   ├── ScheduleNotFound        no schedule is stored under this name
+    │   ├── JobNotFound             no job is stored under this id
+    │   ├── JobTimeout              a job has not ended within the timeout
     │   ├── UnknownWorkflow         no workflow of this name was added to the registry
     │   ├── WaitTimeout             the run was not done within the timeout
     │   ├── WorkerNotFound          no worker of this id is alive
@@ -92,7 +95,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── DuplicateHandler        one id, two handlers
     │   └── UnknownTelemetryEvent   no event has this name
     ├── StoreError                  a store could not do what was asked
-    │   ├── BrokenChain             the log is not the one that its writer knows
+    │   ├── BrokenChain             the hash chain does not end as its writer expects
     │   ├── ConcurrentAppend        the log has grown since it was read
     │   ├── CorruptStore            stored data is damaged
     │   │   ├── DamagedRow          a column holds an impossible value
@@ -106,6 +109,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── OwnershipLost           another process has taken the run over
     │   ├── ReadOnlyStore           a store that cannot be written to
     │   ├── RunExists               the id is taken
+    │   ├── UniqueKeyTaken          an unfinished run of the workflow has the unique key
     │   ├── RunNotFound             no run is stored under this id
     │   │   └── RunReplaced         the run of a handle was deleted, and another one has its id
     │   ├── RunOwned                another living process owns the run
@@ -120,16 +124,16 @@ All errors that this library raises on purpose, in one tree.
     │   ├── CodeNotImported         a run needs functions that were not imported
     │   ├── ContextNotFound         ``--context`` does not name a mapping
     │   ├── ImportFailed            a module cannot be imported
-    │   ├── StoreNotNamed           a command was not told which store it works on
+    │   ├── StoreNotNamed           a command names no store to work on
     │   └── WorkflowNotFound        a module has no workflow of this name
     ├── ResolutionError             a stored definition does not fit the code of this process
     │   ├── ChangedCode             a function has changed since the log was written
-    │   ├── UnknownClass            a run has values of a class that is not known here
+    │   ├── UnknownClass            a run has values of a class that this process does not know
     │   └── UnresolvedFunction      a function cannot be found again
     │       └── UnresolvedConstant  a bound constant was not written
-    ├── InvalidArgument             a call got something of another kind than it takes
+    ├── InvalidArgument             an argument of the wrong kind
     ├── Stuck                       all tasks wait forever, in a test on virtual time
-    ├── DurabilityBroken            a workflow came to something else after a fault, in a test
+    ├── DurabilityBroken            a workflow had another outcome after a fault, in a test
     ├── UnencodableValue            a value that cannot be written to a log
     ├── InvalidDrawing              an unknown direction or kind of picture
     └── UnidentifiableValue         a value without a canonical form has no hash
@@ -170,21 +174,21 @@ class CyclicWorkflow(DefinitionError):
         at = 0 if repeated is None else cycle.index(repeated)
         self.cycle = (*cycle[at:], *cycle[:at])
         path = " -> ".join([*self.cycle, self.cycle[0]])
-        told = f"workflow {workflow!r} has a cycle: {path}; "
+        text = f"workflow {workflow!r} has a cycle: {path}; "
         advice = "remove one of these edges, or feed the result back as a new input (Run.feed_back)"
         if repeated is not None:
             graph = repeated.rpartition(".")[0]
             twice, other = (graph, f"{graph}.renamed") if graph else (repeated, f"{repeated}.named")
-            told = f"{twice!r} stands twice in a chain of workflow {workflow!r}: {path}; "
+            text = f"{twice!r} appears twice in a chain of workflow {workflow!r}: {path}; "
             advice = (
                 f"both places are the same component, which would feed itself: write {other}('other') in the second "
                 "one, or repeat(...) for a loop"
             )
-        super().__init__(told + advice)
+        super().__init__(text + advice)
 
 
 class DuplicateName(DefinitionError):
-    """One name stands for two different components."""
+    """Two different components have the same name."""
 
     def __init__(self, name: str, difference: str) -> None:
         super().__init__(
@@ -195,11 +199,11 @@ class DuplicateName(DefinitionError):
 
 
 class InvalidComponent(DefinitionError):
-    """A component that makes no sense, whatever it is wired to."""
+    """A component that is invalid by itself, whatever it is wired to."""
 
 
 class InvalidFragment(DefinitionError, TypeError):
-    """Something that is not a component, a workflow or a list of these stands where one is composed."""
+    """An operand of a composition is not a component, a workflow or a list of these."""
 
 
 class InvalidJoin(DefinitionError):
@@ -207,7 +211,7 @@ class InvalidJoin(DefinitionError):
 
 
 class InvalidPolicy(DefinitionError):
-    """A policy that makes no sense, or that cannot be honoured where the run is executed."""
+    """A policy that is invalid, or that cannot be honoured where the run is executed."""
 
 
 class MixedRegions(DefinitionError):
@@ -220,8 +224,8 @@ class MutualWait(DefinitionError):
     def __init__(self, cycle: Sequence[str]) -> None:
         path = " -> ".join([*cycle, cycle[0]])
         super().__init__(
-            f"these components wait for each other: {path}; each reads what another one makes of "
-            "the same input; feed one of them into the other with >> instead"
+            f"these components wait for each other: {path}; each reads a value that another one "
+            "produces for the same input; feed one of them into the other with >> instead"
         )
         self.cycle = tuple(cycle)
 
@@ -263,26 +267,6 @@ class WrongArity(DefinitionError, TypeError):
     """A function does not accept the number of values that reach it."""
 
 
-def an(noun: str) -> str:
-    """
-    Return *noun*, such as the name of a class, behind its indefinite article.
-
-    >>> [an(noun) for noun in ("step", "accumulator", "_Odd", "UUID", "fsm")]
-    ['a step', 'an accumulator', 'an _Odd', 'a UUID', 'an fsm']
-    """
-    heard = noun.lstrip("_").lower()
-    is_open = heard.startswith(("a", "e", "i", "o", "u")) and not heard.startswith(("eu", "one", "uni", "use", "uu"))
-    return f"{'an' if is_open or heard == 'fsm' else 'a'} {noun}"
-
-
-def _known(names: Iterable[str], most: int = 12) -> str:
-    listed = sorted(names)
-    if not listed:
-        return "; it has no components yet"
-    more = f", and {len(listed) - most} more" if len(listed) > most else ""
-    return f"; it has {', '.join(listed[:most])}{more}"
-
-
 # -- execution -----------------------------------------------------------------------------------
 
 
@@ -300,7 +284,7 @@ class StepFailed(ExecutionError):
 
 
 class DescribedError(ExecutionError):
-    """Stands for an exception whose class is not known here; only its *kind* and *message* are."""
+    """Represents an exception whose class this process does not know; it has its *kind* and *message*."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -323,11 +307,11 @@ class ChangedArgument(ExecutionError):
 
 
 class LoopExhausted(ExecutionError):
-    """A loop made all its turns, and its ``until`` never held."""
+    """A loop made all its turns, and its ``until`` was never true."""
 
 
 class NotACollection(ExecutionError, TypeError):
-    """A value that should be taken apart into elements is not a collection."""
+    """A value whose elements were asked for is not a collection."""
 
 
 class CannotSpread(ExecutionError, TypeError):
@@ -354,7 +338,7 @@ class StepTimeout(ExecutionError, TimeoutError):
 
 
 class TransactionEnded(ExecutionError):
-    """A step used its transaction after the end of it, or ended it by itself."""
+    """A step used its transaction after it had ended, or committed or rolled it back itself."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the transaction of the step has ended: {reason}")
@@ -365,8 +349,8 @@ class TransactionTimeout(TransactionEnded, TimeoutError):
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"it was rolled back after {seconds:g} s, in which nothing else could be written to the store; do what "
-            "takes long in a step before, or use SQLiteStore(..., transaction_timeout=...)"
+            f"it was rolled back after {seconds:g} s, because nothing else could be written to the store meanwhile; do "
+            "the slow part in an earlier step, or use SQLiteStore(..., transaction_timeout=...)"
         )
         self.seconds = seconds
 
@@ -387,8 +371,8 @@ class StepCancelled(ExecutionError):
     """A caller has cancelled *component*, for *reason*."""
 
     def __init__(self, component: str, reason: str = "", by: str | None = None) -> None:
-        told = f"{component!r} was cancelled" + ("" if by is None else f" by {by}")
-        super().__init__(f"{told}: {reason}" if reason else told)
+        text = f"{component!r} was cancelled" + ("" if by is None else f" by {by}")
+        super().__init__(f"{text}: {reason}" if reason else text)
         self.component, self.reason, self.by = component, reason, by
 
 
@@ -397,7 +381,7 @@ class ExternalFailure(ExecutionError):
 
 
 class InvalidWait(ExecutionError, ValueError):
-    """A function was to say for how long *component* sleeps, and returned something that is not a time."""
+    """The function that decides how long *component* sleeps returned something that is not a time."""
 
     def __init__(self, component: str, given: object, hint: str) -> None:
         super().__init__(f"{component!r} cannot sleep: its function returned {shown(given)}; {hint}")
@@ -442,7 +426,7 @@ class BatchFailed(ExecutionError):
 
 
 class WorkerDied(ExecutionError):
-    """The process that ran *component* has ended; *exitcode* is that of the system, negative for a signal."""
+    """The process that ran *component* has ended; *exitcode* is its exit status, negative for a signal."""
 
     def __init__(self, component: str, exitcode: int | None, how: str, hint: str) -> None:
         super().__init__(f"the worker process of {component!r} {how}; {hint}")
@@ -473,7 +457,7 @@ class ExecutorFull(ExecutorError):
 
 
 class ExecutorClosed(ExecutorError):
-    """*executor* is not open: not opened yet, or already closed."""
+    """*executor* has not been opened yet, or is closed already."""
 
     def __init__(self, executor: str, state: str) -> None:
         super().__init__(f"this {executor} {state}; make a new one for every runner, which opens it once")
@@ -489,12 +473,12 @@ class ClusterUnreachable(ExecutorError):
 
 
 class ThreadsExhausted(ExecutorError):
-    """All threads that may be started hang in steps that were cancelled, most likely at their timeout."""
+    """Every thread is still blocked in a step that was cancelled, most likely at its timeout."""
 
     def __init__(self, left: int) -> None:
         super().__init__(
-            f"{left} threads hang in steps that were cancelled, and no more may be started; put a timeout on what "
-            "these steps wait for, or run them on the process executor, which can stop them"
+            f"{left} threads are still blocked in cancelled steps, so no thread is left; put a timeout on what these "
+            " steps wait for, or run them on the process executor, which can stop them"
         )
         self.left = left
 
@@ -518,7 +502,7 @@ class AlreadyRunning(RunError):
 
 
 class HistoryNotLoaded(RunError):
-    """The beginning of the log of a run is in the store alone, and was asked for where waiting for it is impossible."""
+    """The beginning of the log of a run is only in the store, and the caller cannot wait for it there."""
 
     def __init__(self, run_id: str, first: int | None = None, last: int | None = None) -> None:
         super().__init__(
@@ -533,8 +517,8 @@ class HistoryTruncated(RunError):
 
     def __init__(self, run_id: str, first: int) -> None:
         super().__init__(
-            f"the log of run {run_id!r} was truncated and begins with event {first}: what needs earlier events cannot "
-            "be answered or done any more; its present state, its results and everything since then can be read"
+            f"the log of run {run_id!r} was truncated and begins with event {first}: whatever needs earlier events "
+            "cannot be answered or done any more; its present state, its results and all later events can be read"
         )
         self.run_id, self.first = run_id, first
 
@@ -574,31 +558,41 @@ class NoRun(RunError):
 
 
 class NoRunner(RunError):
-    """A step tried to start a child run where there is no runner."""
+    """A step tried to start a child run without a runner."""
 
     def __init__(self, component: str) -> None:
         super().__init__(
-            f"{component!r} tried to start a child run, and there is no runner here: start its run with Runner or "
+            f"{component!r} cannot start a child run without a runner: start its run with Runner or "
             "AsyncRunner, and let the component run on a thread or as a coroutine, not in another process"
         )
         self.component = component
 
 
 class NoStreams(RunError):
-    """A step writes to a stream, or a caller reads one, and the store keeps none."""
+    """A step writes to a stream, or a caller reads one, and the store has no streams."""
 
     def __init__(self, store: str) -> None:
         super().__init__(f"{store} keeps no streams; use a store of weft.stores, or implement StreamStore")
 
 
-class NoTransactions(RunError):
-    """A step asks for a transaction, and its run is in memory or on a store that has none."""
+class NoProgress(RunError):
+    """A step reports its progress, and runs on a worker that does not have its run."""
 
     def __init__(self, component: str) -> None:
         super().__init__(
-            f"{component!r} asks for a transaction (transaction()), and there is none here: start the run with "
-            'Runner("runs.db") or Runner("postgresql://..."); in a test call the function itself, with an object of '
-            "your own for the parameter"
+            f"{component!r} calls current().progress(), and runs for another worker (queue=), which would not receive "
+            "it; leave the call out, or take queue= out of its policy"
+        )
+
+
+class NoTransactions(RunError):
+    """A step asks for a transaction, and its run is in memory, or its store has no transactions."""
+
+    def __init__(self, component: str) -> None:
+        super().__init__(
+            f"{component!r} asks for a transaction (transaction()), and its run has no store that offers one: start "
+            'the run with Runner("runs.db") or Runner("postgresql://..."); in a test call the function itself, and '
+            "pass your own object for the parameter"
         )
         self.component = component
 
@@ -626,7 +620,7 @@ class StreamFull(RunError):
 
 
 class NoToken(RunError):
-    """A step asked for its token, and is not completed from outside."""
+    """A step asked for its token, and its policy does not say that it is completed from outside."""
 
     def __init__(self, component: str) -> None:
         super().__init__(
@@ -641,10 +635,10 @@ class InvalidToken(RunError, LookupError):
 
 
 class TokenExpired(InvalidToken):
-    """A token that works no more: it was used, or the attempt that it was for has ended otherwise."""
+    """A token that is no longer valid: it was used, or its attempt has ended for another reason."""
 
     def __init__(self, run_id: str, why: str) -> None:
-        super().__init__(f"this token of run {run_id!r} works no more: {why}")
+        super().__init__(f"this token of run {run_id!r} is no longer valid: {why}")
         self.run_id, self.why = run_id, why
 
 
@@ -652,7 +646,7 @@ class NoSuchLetter(RunError, LookupError):
     """No dead letter of this run fits; *halted* names the components whose failures were not kept as one."""
 
     def __init__(self, which: object, kept: Sequence[str], halted: Sequence[str] = ()) -> None:
-        known = f"there are letters of {', '.join(dict.fromkeys(kept))}" if kept else "this run keeps none"
+        known = f"there are letters of {', '.join(dict.fromkeys(kept))}" if kept else "this run has none"
         asked = "" if which is None else f" {which!r}"
         what = "run.dead_letters lists them"
         if halted:
@@ -689,7 +683,7 @@ class NothingProduced(RunError, LookupError):
 
 
 class NoInput(NothingProduced):
-    """A handle belongs to no input of its run, so that there is no result of it."""
+    """A handle that belongs to no input of its run was asked for a result."""
 
     def __init__(self, run_id: str) -> None:
         reason = f"this handle of run {run_id!r} belongs to no input, and a result belongs to one"
@@ -711,17 +705,17 @@ class RunnerError(WeftError):
 
 
 class InvalidOption(RunnerError, ValueError):
-    """An option makes no sense."""
+    """An option is invalid."""
 
 
 class AnotherGraph(RunnerError):
-    """The workflow has another graph than the run follows, which would be dropped."""
+    """The workflow that was passed has another graph than the run follows."""
 
     def __init__(self, run_id: str, workflow: str) -> None:
         super().__init__(
             f"run {run_id!r} follows another graph than the workflow {workflow!r} that was passed: "
-            f"upgrade({run_id!r}, workflow, preview=True) says what stands and what runs again, and upgrade() does it; "
-            "resume() without a workflow continues the run as it is"
+            f"upgrade({run_id!r}, workflow, preview=True) says what is kept and what runs again, and upgrade() "
+            "does it; resume() without a workflow continues the run as it is"
         )
         self.run_id, self.workflow = run_id, workflow
 
@@ -732,7 +726,7 @@ class RedactedRun(RunnerError):
     def __init__(self, run_id: str, redacted: Sequence[str]) -> None:
         super().__init__(
             f"run {run_id!r} was imported without some of its values ({', '.join(redacted)}), and cannot continue with "
-            f"what is in their place; read it, or fork({run_id!r}, at=..., value=...) it where it has values"
+            f"their placeholders; read it, or fork({run_id!r}, at=..., value=...) it at a place that has its values"
         )
         self.run_id, self.redacted = run_id, tuple(redacted)
 
@@ -761,8 +755,8 @@ class NoSnapshot(RunnerError):
 
     def __init__(self, run_id: str, reason: str) -> None:
         super().__init__(
-            f"run {run_id!r} has no snapshot that stands for its history: {reason}; give it snapshot_every= (start, "
-            "resume or the runner), and try again when it has gone on for so many events"
+            f"run {run_id!r} has no snapshot that covers its history: {reason}; give it snapshot_every= (start, "
+            "resume or the runner), and try again after that many more events"
         )
         self.run_id, self.reason = run_id, reason
 
@@ -802,7 +796,7 @@ class RunParked(RunnerError):
 
 
 class RunBusy(RunnerError):
-    """The run *run_id* cannot be *wanted*, for the *reason* that it has something left to do."""
+    """The run *run_id* has something left to do, which is the *reason* why it cannot be *wanted*."""
 
     def __init__(self, run_id: str, reason: str, wanted: str = "continued as a new one") -> None:
         super().__init__(f"run {run_id!r} cannot be {wanted}: {reason}")
@@ -810,7 +804,7 @@ class RunBusy(RunnerError):
 
 
 class RunFailed(RunnerError):
-    """Something failed, and nothing has handled it; *failures* has all of it, *results* what there is."""
+    """Something failed and was not handled; *failures* has every failure, *results* every result that there is."""
 
     def __init__(self, run_id: str, failures: Mapping[str, StepFailed], results: Mapping[str, object]) -> None:
         first = next(iter(failures.values()))
@@ -820,7 +814,7 @@ class RunFailed(RunnerError):
 
 
 class RunClosed(RunnerError):
-    """The run accepts nothing more: it has finished, or will when nothing is left to do."""
+    """The run accepts nothing more: it has finished, or finishes as soon as nothing is left to do."""
 
     def __init__(self, run_id: str, reason: str = "", *, status: str = "cancelled") -> None:
         if status == "cancelled":
@@ -835,7 +829,7 @@ class RunClosed(RunnerError):
 
 
 class WorkerNotFound(RunnerError, LookupError):
-    """A worker of a fleet was named that is not alive."""
+    """No living worker of the fleet has this name."""
 
     def __init__(self, worker: str) -> None:
         super().__init__(f"no worker {worker!r} is alive; `weft workers` shows those that are")
@@ -846,19 +840,38 @@ class WorkersEnded(RunnerError):
     """Every process of a supervisor has ended with an error, again and again."""
 
     def __init__(self, count: int) -> None:
-        super().__init__(f"none of the {count} workers could be started; what they said is above")
+        super().__init__(f"none of the {count} workers could be started; their output is above")
 
 
 class ScheduleNotFound(RunnerError, LookupError):
     """No schedule is stored under this name."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"no schedule {name!r} is stored here; schedules() lists those that there are")
+        super().__init__(f"no schedule {name!r} is stored here; schedules() lists those that exist")
         self.name = name
 
 
+class JobNotFound(RunnerError, LookupError):
+    """No job is stored under this id."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"no job {job_id!r} is stored here; jobs() lists those that exist")
+        self.job_id = job_id
+
+
+class JobTimeout(RunnerError, TimeoutError):
+    """The job has not ended within the timeout; it continues."""
+
+    def __init__(self, job_id: str, seconds: float, state: str, visited: int, matched: int, why: str) -> None:
+        super().__init__(
+            f"job {job_id!r} is still {state} after {seconds:g} s, at {visited:,} of {matched:,} runs: {why}; wait "
+            "longer, or watch_job() it"
+        )
+        self.job_id, self.seconds, self.state = job_id, seconds, state
+
+
 class UnknownWorkflow(RunnerError, LookupError):
-    """A workflow was named that this process does not know."""
+    """No workflow of this name was added to the registry of this process."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         super().__init__(f"no workflow {name!r} was added to weft.registry{_known(known)}; import its module first")
@@ -1003,17 +1016,23 @@ class InvalidEvent(LogError):
         return error
 
     def _story_text(self) -> str:
-        told = "".join(f"\n    {shown(event)}" for event in self.story)
-        return f"; the events before it:{told}" if told else ""
+        lines = "".join(f"\n    {shown(event)}" for event in self.story)
+        return f"; the events before it:{lines}" if lines else ""
 
 
-def shown(event: object, most: int = 500) -> str:
-    """Return *event* as text of limited length, even if the values in it cannot be shown."""
-    try:
-        text = repr(event)
-    except Exception as error:  # noqa: BLE001 - the error that is about to be raised matters more
-        return f"{an(type(event).__name__)} that cannot be shown ({type(error).__name__})"
-    return text if len(text) <= most else f"{text[:most]}…"
+class CorruptLog(LogError):
+    """Bytes that are not a log, were altered, or were written by a newer version; *position* is the event, if known."""
+
+    def __init__(self, message: str, position: int | None = None, run_id: str | None = None) -> None:
+        where = "" if position is None else f"at event {position}: "
+        whose = "" if run_id is None else f"the log of run {run_id!r} cannot be read: "
+        then = "" if run_id is None else "; restore the store from a copy, or delete the run"
+        super().__init__(f"{whose}{where}{message}{then}")
+        self.message, self.position, self.run_id = message, position, run_id
+
+    def of(self, run_id: str) -> CorruptLog:
+        """Return the same error, about the log of a run."""
+        return CorruptLog(self.message, self.position, run_id)
 
 
 # -- stores --------------------------------------------------------------------------------------
@@ -1027,7 +1046,7 @@ class RunNotFound(StoreError, LookupError):
     """No run is stored under this id."""
 
     def __init__(self, run_id: str) -> None:
-        advice = "start() it first, or see runs() for those that there are"
+        advice = "start() it first, or see runs() for the ids that exist"
         if not isinstance(run_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             advice = "an id is text: pass handle.id, or call the handle itself"
         self._say(run_id, f"no run {run_id!r} is stored here; {advice}")
@@ -1038,7 +1057,7 @@ class RunNotFound(StoreError, LookupError):
 
 
 class RunReplaced(RunNotFound):
-    """The run that a handle refers to was deleted, and another run has its id since."""
+    """The run of a handle was deleted, and a later run has its id."""
 
     def __init__(self, run_id: str) -> None:
         self._say(
@@ -1049,7 +1068,7 @@ class RunReplaced(RunNotFound):
 
 
 class RunExists(StoreError):
-    """A run was to be created under an id that is taken; *instead* is what the call that was made offers beside."""
+    """The id of a new run is taken; *instead* names the alternative that the call offers."""
 
     def __init__(self, run_id: str, differs: str = "", instead: str = "") -> None:
         super().__init__(
@@ -1059,8 +1078,20 @@ class RunExists(StoreError):
         self.run_id, self.differs = run_id, differs
 
 
+class UniqueKeyTaken(StoreError):
+    """Another unfinished run of the workflow has the unique key of a run that was to be started or retried."""
+
+    def __init__(self, run_id: str, workflow: str, unique: str, holder: str, differs: str = "") -> None:
+        super().__init__(
+            f"run {run_id!r} cannot have the unique key {unique!r}: run {holder!r} of {workflow!r} has it"
+            f"{f', {differs}' if differs else ''}, and has not finished; wait() for that run, cancel({holder!r}) it, "
+            "or use another key"
+        )
+        self.run_id, self.workflow, self.unique, self.holder, self.differs = run_id, workflow, unique, holder, differs
+
+
 class ConcurrentAppend(StoreError):
-    """The log has grown since it was read, so nothing was written."""
+    """The log has grown since it was read; nothing was written."""
 
     def __init__(self, run_id: str, expected: int, actual: int) -> None:
         super().__init__(
@@ -1070,7 +1101,7 @@ class ConcurrentAppend(StoreError):
 
 
 class BrokenChain(StoreError):
-    """The log does not end in the link that its writer knows, so nothing was written."""
+    """The hash chain of the log does not end as its writer expects; nothing was written."""
 
     def __init__(self, run_id: str, expected: int) -> None:
         super().__init__(
@@ -1082,7 +1113,7 @@ class BrokenChain(StoreError):
 
 
 class OwnershipLost(StoreError):
-    """Another owner has taken the run over, so nothing was written."""
+    """Another owner has taken the run over; nothing was written."""
 
     def __init__(self, run_id: str, epoch: int, actual: int) -> None:
         super().__init__(
@@ -1114,7 +1145,7 @@ class MissingContent(StoreError, LookupError):
 
 
 class InvalidAppend(StoreError, ValueError):
-    """An append that is invalid whatever the state of the run."""
+    """An append that is invalid in every state of the run."""
 
 
 class StoreNotFound(StoreError, LookupError):
@@ -1129,7 +1160,7 @@ class InvalidStoreOption(StoreError, ValueError):
 
 
 class ShardsChanged(StoreError):
-    """A client or a worker knows another list of databases than the fleet has; nothing was started."""
+    """A client or a worker knows another list of databases than the fleet; nothing was started."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{reason}; pass the addresses of all databases of the fleet, and no others")
@@ -1176,8 +1207,8 @@ class UnwrittenEvents(StoreError):
         more = f" and {len(runs) - _MOST_NAMED:,} more" if len(runs) > _MOST_NAMED else ""
         super().__init__(
             f"{total:,} {'event' if total == 1 else 'events'} of {len(runs):,} {'run' if len(runs) == 1 else 'runs'} "
-            f"could not be written when the runner was closed: {few}{more}; the store said: {reason or 'nothing'}. "
-            "The store has these runs up to their last checkpoint; resume them to continue from there"
+            f"could not be written when the runner was closed: {few}{more}; the error of the store: "
+            f"{reason or 'none'}. The store has these runs up to their last checkpoint; resume them to go on"
         )
         self.runs, self.reason = dict(runs), reason
 
@@ -1209,7 +1240,7 @@ class DamagedRow(CorruptStore):
 
 
 class LostCommits(CorruptStore):
-    """The last commit that was noted next to a store is not in it; nothing was changed."""
+    """The last commit noted in the file beside the store is not in the store; nothing was changed."""
 
     def __init__(self, store: str, missing: str, log: str, note: str) -> None:
         StoreError.__init__(
@@ -1244,7 +1275,7 @@ class ForeignStore(StoreError):
 
 
 class NewerStore(StoreError):
-    """The data was written by a version of Weft that is newer than this one."""
+    """The data was written by a newer version of Weft."""
 
     def __init__(self, store: str, found: int, known: int) -> None:
         super().__init__(
@@ -1253,22 +1284,7 @@ class NewerStore(StoreError):
         self.found, self.known = found, known
 
 
-# -- logs and identity ---------------------------------------------------------------------------
-
-
-class CorruptLog(LogError):
-    """Bytes that are not a log, were altered, or were written by a newer version; *position* is the event, if known."""
-
-    def __init__(self, message: str, position: int | None = None, run_id: str | None = None) -> None:
-        where = "" if position is None else f"at event {position}: "
-        whose = "" if run_id is None else f"the log of run {run_id!r} cannot be read: "
-        then = "" if run_id is None else "; restore the store from a copy, or delete the run"
-        super().__init__(f"{whose}{where}{message}{then}")
-        self.message, self.position, self.run_id = message, position, run_id
-
-    def of(self, run_id: str) -> CorruptLog:
-        """Return the same error, about the log of a run."""
-        return CorruptLog(self.message, self.position, run_id)
+# -- stored code and other values ----------------------------------------------------------------
 
 
 class ResolutionError(WeftError, LookupError):
@@ -1303,34 +1319,34 @@ class ChangedCode(ResolutionError):
 
 
 class UnknownClass(ResolutionError):
-    """The *run* has values of *classes* that are not known here; components that receive them would fail."""
+    """The *run* has values of *classes* that this process does not know; components that receive them would fail."""
 
     def __init__(self, run: str, classes: Iterable[str]) -> None:
         self.run, self.classes = run, tuple(classes)
         super().__init__(
-            f"run {run!r} has values of {', '.join(self.classes)}, not known here, and would continue with records "
-            "in their place; mention the class in an annotation of the function that makes it, or register it: "
-            "weft.log.register(Class)"
+            f"run {run!r} has values of classes that this process does not know ({', '.join(self.classes)}); it would "
+            "continue with plain records; mention the class in an annotation of the function that makes it, or "
+            "register it: weft.log.register(Class)"
             + ("; for those of NumPy, install it" if any(name.startswith("numpy.") for name in self.classes) else "")
         )
 
 
 class InvalidArgument(WeftError, TypeError):
-    """A call got something of another kind than it takes."""
+    """An argument is not of a kind that the call accepts."""
 
 
 class Stuck(WeftError):
-    """All tasks wait forever, which is noticed at once on virtual time; *who* lists them and what they wait for."""
+    """All tasks wait forever, which virtual time reveals at once; *who* lists them and what they wait for."""
 
     def __init__(self, who: str, advice: str = "find out what should have woken them") -> None:
         super().__init__(f"{who}; {advice}")
 
 
 class DurabilityBroken(WeftError, AssertionError):
-    """A workflow came to something else after a fault: *report* says where, and after which fault."""
+    """A workflow had another outcome after a fault: *report* says where, and after which fault."""
 
     def __init__(self, report: object) -> None:
-        super().__init__(f"{report}\nname what is not deterministic by design with ignore=, and mend the rest")
+        super().__init__(f"{report}\nname what is not deterministic by design with ignore=, and fix the rest")
         self.report = report
 
 
@@ -1356,7 +1372,7 @@ class InvalidDrawing(WeftError, ValueError):
 
 
 class UnidentifiableValue(WeftError, TypeError):
-    """A value without a canonical form, so it has no hash that another process could compute."""
+    """A value without a canonical form, so that another process could not compute its hash."""
 
     def __init__(self, kind: str, path: str) -> None:
         super().__init__(
@@ -1364,3 +1380,35 @@ class UnidentifiableValue(WeftError, TypeError):
             "classes, enums, dates, Decimal or UUID for values that need an identity, or weft.log.register(Class, "
             "encode=..., decode=...)"
         )
+
+
+# -- text of messages ----------------------------------------------------------------------------
+
+
+def an(noun: str) -> str:
+    """
+    Return *noun*, such as the name of a class, behind its indefinite article.
+
+    >>> [an(noun) for noun in ("step", "accumulator", "_Odd", "UUID", "fsm")]
+    ['a step', 'an accumulator', 'an _Odd', 'a UUID', 'an fsm']
+    """
+    spoken = noun.lstrip("_").lower()
+    is_open = spoken.startswith(("a", "e", "i", "o", "u")) and not spoken.startswith(("eu", "one", "uni", "use", "uu"))
+    return f"{'an' if is_open or spoken == 'fsm' else 'a'} {noun}"
+
+
+def _known(names: Iterable[str], most: int = 12) -> str:
+    listed = sorted(names)
+    if not listed:
+        return "; it has no components yet"
+    more = f", and {len(listed) - most} more" if len(listed) > most else ""
+    return f"; it has {', '.join(listed[:most])}{more}"
+
+
+def shown(event: object, most: int = 500) -> str:
+    """Return *event* as text of limited length, even if the values in it cannot be shown."""
+    try:
+        text = repr(event)
+    except Exception as error:  # noqa: BLE001 - the error that is about to be raised matters more
+        return f"{an(type(event).__name__)} that cannot be shown ({type(error).__name__})"
+    return text if len(text) <= most else f"{text[:most]}…"

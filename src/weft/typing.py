@@ -28,7 +28,7 @@ Address: TypeAlias = int | tuple[int, int]
 """The address of a fact in its log: the position of its event, or that position and an index for an element."""
 
 Wait: TypeAlias = Literal["all", "any", "all_done"] | int
-"""Which of its parents a join waits for."""
+"""The parents that a join waits for."""
 
 Status: TypeAlias = Literal["running", "waiting", "idle", "parked", "completed", "failed", "cancelled"]
 """The states of a run: a run in memory is running, waiting or idle, until it accepts no more input."""

@@ -38,13 +38,13 @@ class WorkflowDiff(msgspec.Struct, frozen=True):
 
     same: tuple[str, ...]
     changed: tuple[str, ...]
-    """Those with other code, other constants, or of another kind."""
+    """Components whose code, constants or kind differ."""
     rewired: tuple[str, ...]
-    """Those that are fed by others, or stand in another ``each`` or loop."""
+    """Components whose inputs, ``each`` or loop differ."""
     new: tuple[str, ...]
-    """Those that only the second one has."""
+    """Components only in the second workflow."""
     gone: tuple[str, ...]
-    """Those that only the first one has."""
+    """Components only in the first workflow."""
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.rewired or self.new or self.gone)
@@ -153,15 +153,15 @@ def _diff_runs(one: Run, other: Run) -> RunDiff:
     for key, event in mine.items():
         counterpart = theirs.get(key)
         if counterpart is None:
-            found.append((event.seq, 0, _difference(one, event, "only in the first", _told(event))))
-        elif type(event) is type(counterpart) and same_values(_told(event), _told(counterpart)):
+            found.append((event.seq, 0, _difference(one, event, "only in the first", _values(event))))
+        elif type(event) is type(counterpart) and same_values(_values(event), _values(counterpart)):
             same += 1
         else:
-            values = (_told(event), _told(counterpart))
+            values = (_values(event), _values(counterpart))
             found.append((event.seq, 0, _difference(one, event, "differs", *values)))
     for key, event in theirs.items():
         if key not in mine:
-            found.append((event.seq, 1, _difference(other, event, "only in the second", None, _told(event))))
+            found.append((event.seq, 1, _difference(other, event, "only in the second", None, _values(event))))
     found.sort(key=lambda each: each[:2])
     workflows = None if one.workflow.hash == other.workflow.hash else diff(one.workflow, other.workflow)
     return RunDiff(tuple(each for *_, each in found), same, workflows or None)
@@ -179,7 +179,7 @@ def _outcomes(run: Run) -> dict[_Key, Any]:
     return found
 
 
-def _told(event: Any) -> Any:
+def _values(event: Any) -> Any:
     """Return the outcome that *event* tells of."""
     match event:
         case ev.ConditionEvaluated():

@@ -38,7 +38,7 @@ class WorkflowDefined(Event, frozen=True, tag="workflow_defined"):
     run: str
     workflow: CompiledWorkflow
     options: Any = None
-    """The options that a runner was told to drive the run with, as plain data."""
+    """The options that were passed to the runner for this run, as plain data."""
     by: str | None = None
     """The caller that started it, as that one names itself."""
 
@@ -182,7 +182,7 @@ class StateChanged(Activated, frozen=True, tag="state_changed"):
     done: bool = False
     """Whether the component, or what it does for this *key*, is complete with this."""
     key: Any = None
-    """Which of its states this is, of a component that keeps one per key."""
+    """The key of the state, if the component keeps one per key."""
     attempt: int = 1
     duration_ns: int = 0
     timing: Timing | None = None
@@ -413,7 +413,7 @@ class RunTakenOver(Event, frozen=True, tag="run_taken_over"):
 
 
 class RunFinished(Event, frozen=True, tag="run_finished"):
-    """The run was told that no more input comes: it finishes when nothing is left to do."""
+    """The caller said that no more input comes: the run finishes when nothing is left to do."""
 
     by: str | None = None
 
@@ -450,7 +450,7 @@ class StateCarried(Event, frozen=True, tag="state_carried"):
     component: str
     value: Any
     key: Any = None
-    """Which of its states this is, of a component that keeps one per key."""
+    """The key of the state, if the component keeps one per key."""
     done: bool = False
     """Whether the component, or what it does for this *key*, is complete."""
 

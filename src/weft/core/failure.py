@@ -105,9 +105,9 @@ def sound(error: BaseException) -> BaseException:
         raise
     except BaseException:  # noqa: BLE001 - it can be described all the same
         detail = describe(error)
-        told = DescribedError(detail.type, detail.message)
-        told.detail = detail
-        return told
+        described = DescribedError(detail.type, detail.message)
+        described.detail = detail
+        return described
     return error
 
 

@@ -37,7 +37,7 @@ MOST_TASKS = 256
 MOST_THREADS = 32
 """How many plain functions run in parallel because their policy says so."""
 _SLICE = 0.001
-"""For how many seconds plain functions run before other tasks of the event loop may."""
+"""Seconds for which plain functions run before other tasks of the event loop get a turn."""
 
 
 def drive_concurrently(run: Run, *, parallel: int | None, checkpoint: Callable[[Run], None] | None) -> None:

@@ -1,7 +1,7 @@
 """
 The timers of a run in memory: what sleeps, and which waits for a signal have a timeout.
 
-A loop sleeps through what sleeps.  It does not wait for signals, which only its caller can send: when all that is left
+A loop waits until sleeps are over.  It does not wait for signals, which only its caller can send: when all that is left
 waits for signals, with or without a timeout, the loop returns and the run is ``waiting``.  A timeout that is due while
 the loop runs, or sleeps for something else, counts.
 """
@@ -44,7 +44,7 @@ class Timers:
 
     @property
     def pause(self) -> float | None:
-        """For how many seconds to sleep, until the next timer is due; None if nothing sleeps."""
+        """Seconds until the next timer is due; None if nothing sleeps."""
         if not self._is_something_asleep():
             return None
         self._awaited = self._heap[0]

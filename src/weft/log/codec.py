@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, cast
 
@@ -43,7 +43,7 @@ LONGEST: Final = 1 << 30
 """How many bytes a log that is read in one piece may have."""
 
 _REMEMBERED: Final = 4096
-"""About how many hashes of stored facts an encoder remembers."""
+"""Number of hashes of stored facts that an encoder remembers, approximately."""
 
 _FIRST: Final = 2
 """How many events the first segment of most runs has: the definition, and an input."""
@@ -388,6 +388,10 @@ class Decoder:
         """Whether it has found every function of the definitions that it has read; one may be offered later."""
         return not any(workflow.missing for workflow, _ in self._known.values())
 
+    def knows(self, definitions: Collection[bytes]) -> bool:
+        """Whether it has read the *definitions* with these hashes, so that their bytes are not needed again."""
+        return all(content in self._known for content in definitions)
+
     def segments(
         self, bodies: Iterable[bytes], *, definitions: Mapping[bytes, bytes], facts: Mapping[bytes, bytes]
     ) -> list[AnyEvent]:
@@ -411,7 +415,8 @@ class Decoder:
         Several logs may be read in turns.
 
         Args:
-            definitions: all definitions that the events refer to, by hash.
+            definitions: all definitions that the events refer to, by hash; of those that it knows the bytes are not
+                looked at.
             facts: all facts that the events refer to, by hash; looked up one by one, so the mapping may load them.
             unknown: where classes that are not known here are noted; in :attr:`unknown` if it is not given.
 
@@ -437,7 +442,7 @@ class Decoder:
     def _reader(self, definitions: Mapping[bytes, bytes]) -> tuple[Values, Callable[[Any], list[AnyEvent]]]:
         """Return what reads the values and the events of logs that refer to these *definitions*."""
         if len(self._known) > _MOST_READ or len(self._readers) > _MOST_READ:
-            self._known.clear()
+            self._known = {key: self._known[key] for key in definitions if key in self._known}
             self._readers.clear()
         workflows: dict[bytes, Workflow] = {}
         types = {} if self._mentions is None else known_types([self._mentions])

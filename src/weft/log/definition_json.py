@@ -47,7 +47,7 @@ from weft.log.module_names import contents, home, kind_of, modules
 from weft.log.part_types import check
 from weft.log.value_decoder import Values
 from weft.log.value_encoder import encode_value
-from weft.log.wire_names import NAMES, PARTS
+from weft.log.wire_names import COMPONENTS, NAMES, PARTS
 from weft.policy.limits import RateLimit
 from weft.policy.matching import Kinds
 from weft.policy.policy import Policy
@@ -339,8 +339,8 @@ _READ: dict[str, Any] = {
 
 def kinds() -> dict[str, Any]:
     """Return the classes of components, by kind."""
-    found: dict[str, Any] = {"component": Component}
-    pending: list[Any] = [Component]
+    found: dict[str, Any] = {kind.kind: kind for kind in COMPONENTS}
+    pending: list[Any] = [Component]  # and those of the application
     while pending:
         below: list[Any] = pending.pop(0).__subclasses__()
         for kind in below:

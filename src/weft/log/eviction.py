@@ -1,5 +1,5 @@
 """
-Evicts the cold values of a live run: those that a snapshot would leave in the store, the run no longer holds (ADR 43).
+Evicts the cold values of a live run: it no longer holds those that a snapshot would leave in the store (ADR 43).
 
     >>> import operator
     >>> from weft import Workflow, accumulator

@@ -132,20 +132,20 @@ class Memo:
         self._same: dict[tuple[int, Any], tuple[Any, bool]] = {}
 
     def refer(self, call: Any) -> Reference:
-        """As :func:`refer`."""
+        """Like :func:`refer`."""
         if id(call) not in self._references:
             self._references[id(call)] = (call, refer(call))  # kept, so that its id is not used again
         return dict(self._references[id(call)][1])
 
     def resolve(self, reference: Mapping[str, Any]) -> Any:
-        """As :func:`resolve`."""
+        """Like :func:`resolve`."""
         key = tuple(reference.items())
         if key not in self._calls:
             self._calls[key] = resolve(reference)
         return self._calls[key]
 
     def is_same_code(self, reference: Mapping[str, Any], call: Any) -> bool:
-        """As :func:`is_same_code`."""
+        """Like :func:`is_same_code`."""
         key = (id(call), reference["code"])
         if key not in self._same:
             self._same[key] = (call, is_same_code(reference, call))

@@ -16,6 +16,7 @@ covers them too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
@@ -127,7 +128,7 @@ def references(bodies: Iterable[bytes]) -> References:
 
 def may_refer(body: bytes) -> bool:
     """Whether a segment may refer to something; most do not, and of these it costs a microsecond to tell."""
-    return _FACT in body or any(tag in body for tag in _TAGS)
+    return _REFERENCE(body) is not None
 
 
 def survey(bodies: Iterable[bytes], first: int = 1) -> Iterator[tuple[int, References]]:
@@ -162,20 +163,22 @@ _Outline = tuple[list[int], list[tuple[int, str, bytes]]]
 def _outlines(body: bytes, position: int) -> Iterator[_Outline]:
     """Yield the positions of the events in *body*, which begins at *position*, and their references."""
     data = opened(body, position)
+    has_facts = _FACT in body
     try:
         for piece in pieces(data):
-            yield _outline(piece)
+            yield _outline(piece, has_facts=has_facts)
     except Exception as error:
         raise CorruptLog(f"it cannot be read: {error}", position) from error
 
 
-def _outline(data: Any) -> _Outline:
+def _outline(data: Any, *, has_facts: bool) -> _Outline:
     seqs: list[int] = []
     referred: list[tuple[int, str, bytes]] = []
     for event in _read(data):
         seqs.append(event["seq"])
         here = seqs[-1]
-        referred += [(here, "fact", value.key) for value in event.values() if isinstance(value, _Fact)]
+        if has_facts:
+            referred += [(here, "fact", value.key) for value in event.values() if isinstance(value, _Fact)]
         referred += [(here, "definition", event[name]) for name in DEFINED.get(event["e"], ())]
     return seqs, referred
 
@@ -190,6 +193,6 @@ def _restore(code: int, data: memoryview) -> Any:
 
 _FACT = bytes([0xD8, Code.FACT])
 """The first bytes of the hash of a large value: an extension type of 16 bytes, and which one."""
-_TAGS = [tag.encode() for tag in DEFINED]
+_REFERENCE = re.compile(b"|".join([re.escape(_FACT), *(re.escape(tag.encode()) for tag in DEFINED)])).search
 
 _read = msgspec.msgpack.Decoder(list[dict[str, Any]], ext_hook=_restore).decode

@@ -18,7 +18,7 @@ import msgspec
 from weft.core.events import ErrorDetail, RunnableFailed
 from weft.core.functions.references import MISSING
 from weft.core.graph.outputs import Output
-from weft.core.run.input_results import failures_of, output_of, results_of
+from weft.core.run.input_results import failures_of, output_of_input, results_of
 from weft.core.run.run import Run
 from weft.errors import CorruptLog, NothingProduced, UnencodableValue
 from weft.log.value_decoder import Values
@@ -57,10 +57,10 @@ def outcome_of(run: Run, ordinal: int) -> RunOutcome:
     results = results_of(run, ordinal)
     failures = tuple(failures_of(run, ordinal)) if run.memory.failures else ()
     returns = run.memory.workflow.returns
-    if type(returns) is Output and returns.component in results:  # as nearly always
+    if type(returns) is Output and returns.component in results:  # the usual case
         return RunOutcome(ordinal, results, returns.component, results[returns.component], None, failures)
     try:
-        output = output_of(run, ordinal)
+        output = output_of_input(run, ordinal)
     except NothingProduced as error:
         return RunOutcome(ordinal, results, nothing=(error.name, error.reason), failures=failures)
     return RunOutcome(ordinal, results, None, output, None, failures)
@@ -71,7 +71,7 @@ def encode_outcome(outcome: RunOutcome) -> bytes:
     results = outcome.results
     is_simple = not outcome.failures and outcome.leaf is not None and outcome.successor is None
     if is_simple and SHORT.issuperset(map(type, results.values())):
-        try:  # as nearly always
+        try:  # the usual case
             return _encode((_VERSION, outcome.ordinal, results, outcome.leaf, False, None, None, ()))
         except (OverflowError, UnicodeEncodeError):
             pass

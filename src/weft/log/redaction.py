@@ -14,6 +14,7 @@ the same hash, and nothing else follows from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
 from hashlib import blake2b
 from typing import Any, cast
 
@@ -66,9 +67,26 @@ class Redaction:
         return ("everything",) if isinstance(self._redact, bool) else tuple(sorted(self._redact))
 
     def events(self, log: Sequence[ev.AnyEvent]) -> list[ev.AnyEvent]:
-        """Return *log* with values replaced."""
+        """
+        Return *log* with values replaced.
+
+        Raises:
+            InvalidArgument: a name is neither a component of a workflow that the run has followed, nor a signal.
+        """
         self._waits = _waits_by_signal(log)
+        if not callable(self._redact) and not isinstance(self._redact, bool):
+            self._check_names(self._redact, {INPUT_NAME, *_components(log), *self._waits})
         return [self._event(event, log) for event in log]
+
+    def _check_names(self, given: Collection[str], known: Collection[str]) -> None:
+        unknown = [each for each in given if not any(name == each or name.startswith(f"{each}.") for name in known)]
+        if unknown:
+            folded = {name.casefold(): name for name in known}
+            near = get_close_matches(str(unknown[0]).casefold(), folded, n=1) or sorted(folded)[:10]
+            raise InvalidArgument(
+                f"redact={unknown!r:.200}: the run has no such component or signal, and nothing would be hidden; "
+                f"did you mean {', '.join(repr(folded[name]) for name in near)}?"
+            )
 
     def _event(self, event: Any, log: Sequence[ev.AnyEvent]) -> Any:
         name = getattr(event, "component", INPUT_NAME)
@@ -144,6 +162,20 @@ class Redaction:
             return blake2b(canonical(value), key=self._key, digest_size=16).hexdigest()
         except UnidentifiableValue:
             return ""
+
+
+def _components(log: Sequence[ev.AnyEvent]) -> set[str]:
+    """Return the names of all components, and of parts of them, that the run has had."""
+    found = set[str]()
+    for event in log:
+        name: Any = getattr(event, "component", None)
+        if isinstance(name, str):
+            found.add(name)
+        workflow: Any = getattr(event, "workflow", None)
+        if workflow is not None:
+            found.update(workflow.components)
+            found.update(node.name for node in workflow.compiled.nodes.values())
+    return found
 
 
 def _waits_by_signal(log: Sequence[ev.AnyEvent]) -> dict[str, set[str]]:

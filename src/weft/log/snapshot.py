@@ -170,7 +170,7 @@ class Classified(NamedTuple):
     """The facts of a run that are in memory, by the numbers of their events."""
 
     hot: tuple[int, ...]
-    """Those that the future needs: of pending work, joins and batches, states, and the latest ones of leaves."""
+    """Facts that the future needs: of pending work, joins, batches and states, and the latest ones of leaves."""
     cold: tuple[int, ...]
     """The others: they are read only if the history is asked for."""
 

@@ -89,9 +89,10 @@ def optional(field: Field) -> Field:
 
 def listing(field: Field, made: Callable[[list[Any]], Any] = list) -> Field:
     """Return the field of a sequence, which *made* makes of a list."""
+    read = field.read
     return Field(
         lambda writer, values, owner: [field.write(writer, value, owner) for value in values],
-        lambda reader, data, known: made([field.read(reader, item, known) for item in items(data)]),
+        lambda reader, data, known: made([read(reader, item, known) for item in items(data)]),
     )
 
 
@@ -101,11 +102,8 @@ def mapping(key: Field, value: Field) -> Field:
     def write(writer: Any, values: Mapping[Any, Any], owner: Any) -> Any:
         return [[key.write(writer, each, owner), value.write(writer, held, owner)] for each, held in values.items()]
 
-    def read(reader: Any, data: Any, known: dict[str, Any]) -> dict[Any, Any]:
-        pairs = [items(pair, 2) for pair in items(data)]
-        return {key.read(reader, each, known): value.read(reader, held, known) for each, held in pairs}
-
-    return Field(write, read)
+    pairs = listing(together(key, value), dict)
+    return Field(write, pairs.read)
 
 
 def together(*fields: Field) -> Field:
@@ -114,11 +112,20 @@ def together(*fields: Field) -> Field:
     def write(writer: Any, values: tuple[Any, ...], owner: Any) -> Any:
         return [field.write(writer, value, owner) for field, value in zip(fields, values, strict=True)]
 
-    def read(reader: Any, data: Any, known: dict[str, Any]) -> tuple[Any, ...]:
-        pairs = zip(fields, items(data, len(fields)), strict=True)
-        return tuple(field.read(reader, item, known) for field, item in pairs)
+    reads, count = [field.read for field in fields], len(fields)
 
-    return Field(write, read)
+    def read(reader: Any, data: Any, known: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple([read(reader, item, known) for read, item in zip(reads, items(data, count), strict=True)])
+
+    first, second = reads[0], reads[-1]
+
+    def read_two(reader: Any, data: Any, known: dict[str, Any]) -> tuple[Any, ...]:
+        pair = data
+        if type(data) is not list or len(pair) != 2:
+            raise wrong(pair, "a list of 2")
+        return (first(reader, pair[0], known), second(reader, pair[1], known))
+
+    return Field(write, read_two if count == 2 else read)  # most are pairs, and there are very many
 
 
 def _write_order(_: Any, order: Any, __: Any) -> Any:
@@ -167,7 +174,7 @@ def record(
     """
     fields = {name: field for name, field in table.items() if isinstance(field, Field)}
     usual = _comparable(_defaults(kind) if defaults is None else defaults)
-    made = make or kind
+    made, reads = make or kind, [(name, field.read, name not in usual) for name, field in fields.items()]
 
     def write(writer: Any, value: Any, _: Any) -> Any:
         found: dict[str, Any] = {}
@@ -181,10 +188,10 @@ def record(
         given, known = cast("dict[str, Any]", data), dict[str, Any]()
         if type(data) is not dict or not fields.keys() >= given.keys():
             raise wrong(given, f"{an(kind.__name__)} with {', '.join(fields)}")
-        for name, field in fields.items():
+        for name, read, is_needed in reads:
             if name in given:
-                known[name] = field.read(reader, given[name], known)
-            elif name not in usual:
+                known[name] = read(reader, given[name], known)
+            elif is_needed:
                 raise wrong(given, f"{an(kind.__name__)} with {name}")
         return made(**known)
 

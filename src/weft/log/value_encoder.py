@@ -51,7 +51,7 @@ PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 """The Python types that MessagePack has itself."""
 
 SHORT: Final = PLAIN - {str, bytes}
-"""Those of a few bytes at most; a number that MessagePack cannot hold is found when it is written."""
+"""Types of a few bytes at most; a number that MessagePack cannot hold is found when it is written."""
 
 _SAFE: Final = PLAIN - {int, str}
 """The same without types that it supports only in part: numbers beyond 64 bits, text with lone surrogates."""

@@ -2,8 +2,8 @@
 Weft's own records and functions that stored definitions are made of, by their stored names.
 
 The tables are closed: a stored definition can construct these classes, and classes of components, and no others.
-The names are wire format: a class or function may move, but its name stays.  A component with its own record adds a
-line.
+The names are wire format: a class or function may move, but its name stays.  A component adds a line, and one with its
+own record a second one.
 
     >>> PARTS["policy.Policy"]
     <class 'weft.policy.policy.Policy'>
@@ -16,16 +16,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.core.components.aggregate import Command
-from weft.core.components.fsm import Transition
+from weft.core.components.accumulator import Accumulator
+from weft.core.components.aggregate import Aggregate, Command
+from weft.core.components.collect import Collect, GroupBy
+from weft.core.components.condition import Condition
+from weft.core.components.fsm import FSM, Transition
 from weft.core.components.join import Absent
+from weft.core.components.loop_ends import TurnEnd, TurnStart
+from weft.core.components.map import Map
 from weft.core.components.pattern import Capture, Entries, Equals, Items, OfClass
-from weft.core.components.reduce import Stop
-from weft.core.components.saga import Deed
+from weft.core.components.process_manager import ProcessManager
+from weft.core.components.reduce import Reduce, Stop
+from weft.core.components.repeat import Repeat
+from weft.core.components.rule import Rule
+from weft.core.components.saga import Deed, Saga
 from weft.core.components.saga_outcome import SagaOutcome
 from weft.core.components.schema import Schema
-from weft.core.components.state_machine import Reactor
+from weft.core.components.sleep import Sleep
+from weft.core.components.state_machine import Reactor, StateMachine
+from weft.core.components.step import Step
+from weft.core.components.wait_for import WaitFor
+from weft.core.compose.component import Component
 from weft.core.compose.expression import And, Leaf, Not, Or
+from weft.core.compose.part import Part
 from weft.core.failure import Failure
 from weft.core.functions.function import Function
 from weft.core.functions.hooks import Hooks
@@ -36,6 +49,12 @@ from weft.policy.fallback import Value
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.matching import DEFAULT, Declared, Kinds, Pattern, Tag, Within
 from weft.policy.policy import Policy
+
+COMPONENTS: tuple[type[Component], ...] = (
+    *(Component, Accumulator, Aggregate, Collect, Condition, FSM, GroupBy, Map, Part, ProcessManager, Reduce, Repeat),
+    *(Rule, Saga, Sleep, StateMachine, Step, TurnEnd, TurnStart, WaitFor),
+)
+"""The components of Weft, each known by its kind.  What reads a definition has imported them all."""
 
 PARTS: dict[str, Any] = {
     "accumulator.Initial": Initial,

@@ -1,10 +1,10 @@
 """
 Admits one attempt to the limits of its policy, and releases them again.
 
-First the circuit breaker; then it waits until the rate has a turn, without taking it; then the concurrency limit.  The
-turn is taken last, when the attempt starts: a turn that is taken early is used late, together with others.  If another
-attempt has taken it by then, the place is left while it waits again.  ``leave`` always releases what was taken,
-whatever happened: that is the purpose of this module.
+The order is: the circuit breaker; a wait until the rate limit has a free turn; a place in the concurrency limit; and
+last the turn itself, when the attempt starts.  A turn that is taken early would be used late, together with others.  If
+another attempt has taken the turn by then, this one leaves its place and waits again.  ``leave`` always releases what
+was taken, whatever happened: that is the purpose of this module.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Admission:
         self._asked = 0.0
         self._holds = False
         self._wants_turn = False
-        """Whether it waits for a turn of the rate, or was told that one is free and has not taken it yet."""
+        """Whether it waits for a turn of the rate, or has been notified of a free one and has not taken it yet."""
 
     def enter(self) -> Part:
         """Wait until the attempt may start; return the reason if it may not."""

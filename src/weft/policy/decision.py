@@ -108,7 +108,7 @@ _LEAST = 0.1
 
 def given_back(late: float, *, timeout: float, given: float) -> float:
     """
-    Return for how many more seconds an attempt may run whose time is up; 0 if it is to be ended.
+    Return the grace left, in seconds, for an attempt that has timed out (0: end it now).
 
     While other code blocks the event loop, no outcome can be collected and no coroutine continues: an attempt that
     would have ended in time must not be timed out for that.  So it gets back the time it has lost, which is how *late*

@@ -109,7 +109,7 @@ def _is_absent(value: object, node: str) -> bool:
 
 
 class Tale:
-    """The transactions of one saga, and what can be told of it.  No closure, so that it can go to another process."""
+    """The transactions of one saga, and its description.  No closure, so that it can go to another process."""
 
     def __init__(self, names: Mapping[str, str], undos: Container[str]) -> None:
         self._names, self._undos = names, undos

@@ -8,8 +8,8 @@ A sleep: what arrives goes on later.
     >>> run.value("remind")
     'remind o-1'
 
-While it sleeps it costs nothing: no thread and no task waits.  When it is due is written down, in UTC, so a restart
-neither shortens nor lengthens it.
+While it sleeps it costs nothing: no thread and no task waits.  Its end is written down, in UTC, so a restart neither
+shortens nor lengthens it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Sleep(Component):
 
     @property
     def note(self) -> str:
-        """For how long, or until when, in the few words that a picture has room for."""
+        """The length or the end of the sleep, as a short text for pictures."""
         if self.until is not None:
             return f"◷ until {_stamp(self.until)}"
         if self.moment is not None:
@@ -88,7 +88,7 @@ class Sleep(Component):
         return f"◷ {self.length.name or '…'}{f' + {duration(self.seconds)}' if self.seconds > 0 else ''}"
 
     def details(self) -> bytes:
-        """For how long, or until when."""
+        """The length and the end of the sleep."""
         return canonical((self.seconds, self.until))
 
 
@@ -135,7 +135,7 @@ def sleep(
         length, constant = None, (0.0 if seconds is None else checked_seconds("seconds", seconds)) + more
     if until is None:
         if seconds is None and not more:
-            raise InvalidComponent("sleep() was not told how long: use sleep(5), sleep(days=30) or sleep(until=...)")
+            raise InvalidComponent("sleep() needs a length: use sleep(5), sleep(days=30) or sleep(until=...)")
         if constant < 0:
             raise InvalidComponent(f"sleep() of {constant:g} seconds: use a length of time that is not below zero")
         return Sleep(name, constant, length)

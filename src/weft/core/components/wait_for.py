@@ -42,7 +42,7 @@ class WaitFor(Component[Out_co]):
 
     signal: str
     timeout: float | None = None
-    """For how many seconds it waits; None for as long as it takes."""
+    """Seconds until it gives up; None to wait forever."""
     match: Function | None = None
     schema: Schema | None = None
     kind: ClassVar[str] = "wait_for"

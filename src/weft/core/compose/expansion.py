@@ -31,7 +31,7 @@ class Expansion(Protocol):
 
     @property
     def is_asked_only(self) -> bool:
-        """Whether this component is a condition that stands nowhere in the flow: others ask it."""
+        """Whether this condition is only used in the expressions of other components."""
         ...
 
     def work(

@@ -59,10 +59,10 @@ class Fragment(Generic[Out_co]):
 
         def __getattr__(self, name: str) -> NoReturn:
             what = type(self).__name__
-            told = f"{what!r} object has no attribute {name!r}"
+            text = f"{what!r} object has no attribute {name!r}"
             if name in _OF_WORKFLOWS:
-                told += f": a workflow has; make one of it: Workflow('name', ...).{name}(...)"
-            raise AttributeError(told, name=name, obj=self)
+                text += f": a workflow has; make one of it: Workflow('name', ...).{name}(...)"
+            raise AttributeError(text, name=name, obj=self)
 
     @overload
     def __rshift__(self, other: PerElement[T]) -> ElementFlow[T]: ...

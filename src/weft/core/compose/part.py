@@ -112,7 +112,7 @@ class Part(Component):
         into.take(self.owner, self.which)
 
     def details(self) -> bytes:
-        """Which part of which component."""
+        """The owner and the part."""
         return canonical((self.owner, self.which))
 
 

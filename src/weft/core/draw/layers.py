@@ -17,7 +17,7 @@ from weft.core.draw.picture import Edge
 
 SWEEPS: Final = 12
 PATIENCE: Final = 3
-"""After how many sweeps that find nothing better to stop."""
+"""Sweeps without an improvement before the search stops."""
 ROOM: Final = 6
 """How many bends there may be for each item; the longest nets beyond it are drawn straight, behind the boxes."""
 LEAST_ROOM: Final = 2_000

@@ -57,7 +57,7 @@ class Edge(msgspec.Struct, frozen=True):
     kind: EdgeKind = "flow"
     label: str = ""
     inlet: int = 0
-    """Which way into the target: the edges of one join share it."""
+    """The way into the target; the edges of one join share it."""
     is_back: bool = False
     """Whether it leads against the flow: it reads what an earlier input has left, or is the way back of a loop."""
 

@@ -44,7 +44,7 @@ _C_FUNCTIONS = (
 
 def offer(value: object) -> None:
     """Offer what can be called in *value*: itself, an item of a container, or what a ``functools.partial`` is of."""
-    if _kind(value) is types.FunctionType:  # as nearly always
+    if _kind(value) is types.FunctionType:  # the usual case
         known = _held.get(id(value))
         if known is None or known[0]() is not value:
             ref = _Ref(value, _forget)

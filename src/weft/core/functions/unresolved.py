@@ -19,7 +19,7 @@ UNWRITABLE = "is not data and was not written"
 UNKNOWN = "is of a class that is not known here"
 
 ONLY_HANDED_OVER = frozenset({LOCAL, NAMELESS, UNWRITABLE})
-"""The reasons that no import mends: only the workflow itself has what is missing."""
+"""The reasons that no import can fix: only the workflow itself has what is missing."""
 
 
 def refused(component: str, label: str, reason: str, *, run: str = "", given: str = "") -> UnresolvedFunction:

@@ -497,7 +497,9 @@ def last_takeover(log: Sequence[ev.AnyEvent]) -> ev.RunTakenOver | None:
 
     A snapshot keeps that event as long as there is none, so the history is not asked.
     """
-    for event in reversed(log.known_events() if isinstance(log, PagedLog) else log):
+    # It is a list nearly always, and to ask for an abstract class costs more.
+    kind = type(log)
+    for event in reversed(log.known_events() if kind is not list and isinstance(log, PagedLog) else log):
         if isinstance(event, ev.RunTakenOver):
             return event
         if not isinstance(event, ev.NO_PROGRESS):

@@ -125,7 +125,7 @@ class Lineage:
         self.absent: list[Element] | ColdList[Element] | None = None
         """Facts without an event, such as what joins did not get; the n-th has the address -n."""
         self.absent_since: list[int] | ColdList[int] | None = None
-        """For each of them, the event that it follows from."""
+        """The event that each fact came from."""
         self.void: frozenset[int] = NONE
         """The positions of events that no longer count (ADR 32)."""
         self.stateful: frozenset[str] = frozenset()

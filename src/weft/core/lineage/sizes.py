@@ -7,8 +7,8 @@ How much memory an event takes, as an estimate: what Python holds for its value,
     >>> size_of_value(["x" * 1_000] * 100) // 1_000
     105
 
-Of a long container a sample is looked at, so the work for one event is bounded, whatever its value.  Values that
-several events share are counted for each of them: the estimate is rather too high than too low.
+Only a sample of a long container is looked at, so the work for one event is bounded, whatever its value.  Values that
+several events share are counted for each of them, so the estimate is too high rather than too low.
 """
 
 from __future__ import annotations

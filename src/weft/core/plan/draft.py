@@ -44,7 +44,7 @@ class Draft(Generic[N]):
     sources: int = 0
     """How many nodes must settle before this one can."""
     rescuers: tuple[AnyDraft, ...] = ()
-    """Those of its dependents that take its failures, once for each way."""
+    """Dependents that receive its failures, once for each way."""
     exit: ExitDraft | None = None
     # Facts that are looked up later.
     levels: tuple[int, ...] = ()

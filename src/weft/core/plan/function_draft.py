@@ -14,6 +14,9 @@ from weft.core.functions.initial import Initial
 from weft.core.functions.references import Read
 from weft.core.plan.draft import AnyDraft, CollectDraft, EmitDraft, LoopDraft, ReceiverDraft
 from weft.core.plan.node import (
+    APART,
+    IN_THE_LOOP,
+    WITH_ITS_RUN,
     Arguments,
     ExitNode,
     FunctionNode,
@@ -123,6 +126,7 @@ class FunctionDraft(ReceiverDraft[FunctionNode]):
             component=self.component,
             is_test=kind is Kind.TEST,
             is_fan=kind is Kind.FAN,
+            place=self._place(),
             changes_state=kind is Kind.STATE,
             stateful=self.stateful,
             is_relay=self.is_relay,
@@ -162,6 +166,12 @@ class FunctionDraft(ReceiverDraft[FunctionNode]):
                 at_most=self.at_most, gives_last=self.gives_last, opening=opening, may_repeat=self.may_repeat
             )
         return fields
+
+    def _place(self) -> int:
+        """Return where the function runs unless a policy says otherwise."""
+        if self.function.is_async or self.function.transaction:
+            return APART
+        return IN_THE_LOOP if self.kind in (Kind.TEST, Kind.FAN) else WITH_ITS_RUN
 
     def _transaction(self, parameter: str) -> str:
         """Return *parameter*, which takes a transaction, if this is a step."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeAlias, TypeVar, dataclass_transform, final
+from typing import Any, Final, TypeAlias, TypeVar, dataclass_transform, final
 
 from weft.core.components.waits import Waits
 from weft.core.compose.questions import Questions
@@ -75,7 +75,7 @@ class Settling:
     dependents: tuple[Node, ...]
     """The nodes of the same region that cannot settle before this one."""
     unaffected: frozenset[Node]
-    """Those of *dependents* that take its failures alone, and so do not suffer from them."""
+    """Dependents that only receive failures, so that a failure does not affect them."""
     exit: ExitNode | None
     """The node that waits, one region further out, for this one to settle in every scope."""
     lone_exit: ExitNode | None
@@ -213,6 +213,12 @@ class OpenedRegion:
     """The collects that close it, and by which inlet the elements come."""
 
 
+APART: Final = 0
+WITH_ITS_RUN: Final = 1
+IN_THE_LOOP: Final = 2
+"""Where a function runs: in its own way, since it is a coroutine or has a transaction; as its run says; or at once."""
+
+
 @final
 @_frozen
 class FunctionNode(Receiver):
@@ -224,6 +230,8 @@ class FunctionNode(Receiver):
     """The component that it belongs to; policies match it."""
     is_test: bool = False
     is_fan: bool = False
+    place: int = APART
+    """Where it runs unless a policy says otherwise: *APART*, *WITH_ITS_RUN* or *IN_THE_LOOP*."""
     changes_state: bool = False
     """Whether it decides over a state: its result is a change, or that nothing changes."""
     # The arguments.

@@ -1,7 +1,7 @@
 """
 The run that continues another one: it begins with the states of that one, and with the inputs that still wait.
 
-Of an input that is done the future needs nothing but the states that it has left behind.  An input that waits has
+The future needs nothing of an input that is done, except the states that it has left behind.  An input that waits has
 activations in the middle of its graph, which follow from its events: these are copied, in their order, under new
 numbers.  Where another input has changed a state in between, the state is carried at that place, so that every copied
 event finds the versions that it found before.
@@ -10,7 +10,7 @@ Invariants:
 
 1. No function of the user is called, and the old run is not changed.
 2. The new run waits for what the old run waits for, in the same order and until the same times, and nothing in it is
-   ready.  What cannot be carried so is refused: :class:`CannotCarry` says why.
+   ready.  A run that cannot be carried like this is refused: :class:`CannotCarry` says why.
 """
 
 from __future__ import annotations

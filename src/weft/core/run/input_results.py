@@ -43,7 +43,7 @@ def results_of(run: Queries, ordinal: int) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not MISSING}
 
 
-def output_of(run: Queries, ordinal: int) -> Any:
+def output_of_input(run: Queries, ordinal: int) -> Any:
     """
     Return the output of *run* for the input *ordinal*; as ``Run.output``.
 

@@ -244,7 +244,7 @@ class Phases(Revisions):
         key = (event.component, event.inputs)
         activation = memory.at(key)
         if activation is None:
-            self._check_known(key)  # what has ended already is told again: nothing changes
+            self._check_known(key)  # what has ended already is reported again: nothing changes
         elif isinstance(event, ev.RunnableCompleted):
             self._complete(activation, event.value, event.attempt, event.duration_ns)
         else:

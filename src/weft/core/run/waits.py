@@ -8,7 +8,7 @@ signal; and :func:`fire_timer` when a timer may be due.
 Invariants:
 
 - A wait ends once: with a signal (``SignalTaken``), its timer (``TimerFired``, or ``RunnableFailed`` with a
-  ``SignalTimeout``), a deadline, or a skip.  Which of them it is, the order of the log decides.
+  ``SignalTimeout``), a deadline, or a skip.  The order of the log decides which.
 - A signal is taken at most once, by the wait that has waited longest of those it is for; a wait takes the oldest signal
   that is for it.
 - An external step that is open waits too (ADR 36): its timer was written when its function returned, and fails the
