@@ -2,7 +2,7 @@
 The port of stores that tell when runs change that other processes drive.
 
 What it tells is a hint, which may be lost or repeated: a caller that waits looks at the run, and looks again now and
-then without being told.
+then without a notification.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from weft.typing import RunId
 
 @runtime_checkable
 class ChangeStore(Protocol):
-    """A store that hears what other processes do with runs."""
+    """A store that is notified of what other processes do with runs."""
 
     @property
     def hears_changes(self) -> bool:
-        """Whether changes are told now; if not, look often."""
+        """Whether changes are announced now; if not, poll often."""
         ...
 
-    async def watch_runs(self, heard: Callable[[Collection[RunId] | None], object]) -> Callable[[], None]:
+    async def watch_runs(self, notify: Callable[[Collection[RunId] | None], object]) -> Callable[[], None]:
         """
-        Call *heard*, in the event loop, with the ids of runs whose status has changed; with None if any may have.
+        Call *notify*, in the event loop, with the ids of runs whose status has changed; with None if any may have.
 
         Return a function that ends this; closing the store does too.
         """

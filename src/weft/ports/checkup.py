@@ -16,7 +16,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the store that it is about."""
     what: str
     next: str
-    """The advice: how to mend it, or why nothing has to be done."""
+    """The advice: how to fix it, or why nothing has to be done."""
     run: str | None = None
     """The run that it is about, if its id can be read."""
     certainty: Certainty = "certain"

@@ -40,7 +40,7 @@ class QueueStatus(msgspec.Struct, frozen=True):
     waiting: int
     """How many runs are due and have no worker."""
     oldest: float
-    """For how many seconds the one that waits longest has been due."""
+    """Seconds for which the oldest one has been due."""
     later: int
     """How many runs are due at a later time."""
     held: int
@@ -97,9 +97,9 @@ class QueueStore(Protocol):
         """Return the queues that have runs, in the order of their names."""
         ...
 
-    async def watch_queue(self, heard: Callable[[], object]) -> Callable[[], None]:
+    async def watch_queue(self, notify: Callable[[], object]) -> Callable[[], None]:
         """
-        Call *heard*, in the event loop, soon after a run may have become due and free.
+        Call *notify*, in the event loop, soon after a run may have become due and free.
 
         It may be called without reason, or not at all.  Return a function that ends this; closing the store does too.
         """

@@ -3,7 +3,7 @@ The protocol of schedulers, which group runnables.
 
 A scheduler is asked one question, when a runnable is about to be handed to its executor: how many of the components
 that would follow it go out with it, in one hand-over.  The runner asks only where that makes no difference to results,
-isolation or durability (``docs/adr/0041-schedulers-group.md``); a scheduler decides what is worth it.
+isolation or durability (``docs/adr/0039-schedulers-group.md``); a scheduler decides what is worth it.
 
 Invariants, which hold whatever a scheduler answers:
 

@@ -22,7 +22,7 @@ class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """When a process has to look at it, in seconds since the epoch; infinite for never."""
     body: bytes
     revision: int = 0
-    """Which version of the row this is, from 1; 0 in a row that is to be created."""
+    """The version of the row, from 1; 0 in a row that is to be created."""
 
 
 class DueSchedules(msgspec.Struct, frozen=True):

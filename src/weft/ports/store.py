@@ -41,6 +41,8 @@ AT_REST: frozenset[RunStatus] = frozenset({"idle", *FINISHED})
 
 NEVER: float = math.inf
 """When a run is woken that no timer wakes."""
+NO_DEADLINE: tuple[float, float] = (NEVER, NEVER)
+"""The due times of a run in which nothing that is open has a deadline."""
 
 FIRST_EPOCH = 1
 """The epoch in which a run is created."""
@@ -56,7 +58,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     workflow: str
     """The name of its workflow."""
     version: str = ""
-    """Which definition of that name."""
+    """The version of the definition of that name."""
     status: RunStatus = "running"
     reason: str = ""
     """Why it is parked, failed or cancelled; empty otherwise."""
@@ -167,6 +169,11 @@ class Append(msgspec.Struct, frozen=True, gc=False):  # thousands wait in a batc
     outcome: bytes = b""
     wake_at: float | None = None
     """When the run has to be woken from now on; NEVER: time alone does not wake it; None: as it is."""
+    due: tuple[float, float] | None = None
+    """
+    The earliest deadline of its open inputs: when it is in danger, and when it is past, for a ``DeadlineStore``;
+    :data:`NO_DEADLINE`: there is none; None: as it is.
+    """
     taken: tuple[int, ...] = ()
     """The numbers of the messages that its events come from: they leave the inbox in the same transaction."""
     tasks: tuple[tuple[int, int], ...] = ()
@@ -176,6 +183,11 @@ class Append(msgspec.Struct, frozen=True, gc=False):  # thousands wait in a batc
     workflow: str | None = None
     """Required with *create*."""
     version: str | None = None
+    unique: str = ""
+    """
+    With *create*: the unique key of the run (:class:`UniqueStore`), which it has until it has finished.  The run that
+    continues another one has the key of that one.
+    """
     release: bool = False
     """Release the run in the same transaction."""
     again: bool = False
@@ -228,7 +240,9 @@ class Append(msgspec.Struct, frozen=True, gc=False):  # thousands wait in a batc
         """Whether it changes more than the log of the run, which few appends do."""
         if self.status is not None or self.create or self.release:
             return True
-        return self.wake_at is not None or self.workflow is not None or self.version is not None or self.taken != ()
+        if self.wake_at is not None or self.due is not None:
+            return True
+        return self.workflow is not None or self.version is not None or self.taken != ()
 
 
 @runtime_checkable
@@ -283,7 +297,7 @@ class LogStore(Store, Protocol):
         Write the whole *batch* in one transaction; return, for each append, None or the error that refused it.
 
         The errors are RunNotFound, RunExists, OwnershipLost (another epoch), ConcurrentAppend (another
-        head) and BrokenChain (another link at that head than ``previous``).
+        head), BrokenChain (another link at that head than ``previous``) and, of a :class:`UniqueStore`, UniqueKeyTaken.
         A refused append leaves nothing behind, and the others are written, except for those of its group: they are
         refused too, with the error of the one that was refused by itself.
         Several appends to one run are processed in their order.
@@ -559,6 +573,31 @@ class ListableStore(Protocol):
 
 
 @runtime_checkable
+class UniqueStore(Protocol):
+    """
+    Unique keys of runs: of the unfinished runs of a workflow, at most one has a certain key (ADR 56).
+
+    A run is created with its key (:attr:`Append.unique`).  The append that finishes it frees the key, and one that lets
+    it go on after a failure takes the key again; such an append is refused with UniqueKeyTaken if another run has it.
+    """
+
+    async def key_holder(self, workflow: str, unique: str) -> RunId | None:
+        """Return the id of the unfinished run of *workflow* that has the key *unique*; None if none has it."""
+        ...
+
+    async def key_rival(self, run: RunId) -> tuple[str, str, RunId] | None:
+        """
+        Return the workflow and the key of *run*, and the id of the other unfinished run that has that key.
+
+        None if *run* has no key, or no other run has it.
+
+        Raises:
+            RunNotFound: nothing was ever stored under this id.
+        """
+        ...
+
+
+@runtime_checkable
 class StatisticsStore(Protocol):
     """Numbers of runs, for lists and pictures of many: without reading the records."""
 
@@ -604,7 +643,7 @@ class InboxStore(Protocol):
         Store *messages* in their order, in one transaction; return, for each, its number or the error that refused it.
 
         A message for a run that another one continues (``Append.continues``) is stored for that one.
-        The error is RunNotFound.  The owners of the runs hear of it soon (:meth:`listen`).
+        The error is RunNotFound.  The owners of the runs are notified soon (:meth:`listen`).
         """
         ...
 
@@ -634,9 +673,9 @@ class InboxStore(Protocol):
         """
         ...
 
-    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
+    async def listen(self, notify: Callable[[], object]) -> Callable[[], None]:
         """
-        Call *heard*, in the event loop, soon after something was posted for a run that this store owns.
+        Call *notify*, in the event loop, soon after something was posted for a run that this store owns.
 
         It may be called without reason.  Return a function that ends this; closing the store does too.
         """

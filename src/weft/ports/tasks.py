@@ -81,16 +81,25 @@ class TaskStore(Protocol):
         ...
 
     async def drop_tasks(self, keys: Collection[int]) -> None:
-        """Remove steps that this store has sent; the workers that run them are told."""
+        """Remove steps that this store has sent, and notify the workers that run them."""
         ...
 
     async def claim_tasks(
-        self, limit: int, *, queues: Collection[str], workflows: Collection[tuple[str, str]], deaths: int
+        self,
+        limit: int,
+        *,
+        queues: Collection[str],
+        workflows: Collection[tuple[str, str]],
+        deaths: int,
+        outcomes: Sequence[tuple[int, int, bytes]] = (),
     ) -> Sequence[ClaimedTask]:
         """
         Claim at most *limit* steps of these *queues* and *workflows*, by name and version, most urgent first.
 
-        A step whose worker has died is offered again; at so many *deaths* it is done, without an outcome.
+        A step whose worker has died is offered again; after *deaths* of them it is done, without an outcome.
+
+        Args:
+            outcomes: stored in the same transaction, as :meth:`finish_tasks` does.
         """
         ...
 
@@ -118,14 +127,14 @@ class TaskStore(Protocol):
         """Remove steps whose run has finished, and those that were left behind *after* seconds; return how many."""
         ...
 
-    async def watch_tasks(self, heard: Callable[[], object]) -> Callable[[], None]:
-        """Call *heard* soon after a step was offered; return a function that ends this."""
+    async def watch_tasks(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Call *notify* soon after a step was offered; return a function that ends this."""
         ...
 
-    async def watch_answers(self, heard: Callable[[], object]) -> Callable[[], None]:
-        """Call *heard* soon after a step of this store was claimed or has ended; return a function that ends this."""
+    async def watch_answers(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Call *notify* soon after a step of this store was claimed or has ended; return a function that ends this."""
         ...
 
-    async def watch_dropped(self, heard: Callable[[], object]) -> Callable[[], None]:
-        """Call *heard* soon after a step that this store has claimed was removed; return a function that ends this."""
+    async def watch_dropped(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Call *notify* soon after a step that this store has claimed was removed; return a function that ends this."""
         ...

@@ -29,6 +29,18 @@ class OpenTransaction(Protocol):
         """Whether the store or the network has ended it, so that nothing of it will be written."""
         ...
 
+    async def belong_to(self, run: RunId, epoch: int) -> None:
+        """
+        Say which run it is for, before its function is called.
+
+        Transactions for *run* of an earlier epoch, whose owner may be frozen or cut off, are ended: they cannot be
+        committed any more, and what they have locked would keep this one waiting.
+
+        Raises:
+            StoreUnavailable: not now.
+        """
+        ...
+
     async def check(self, run: RunId) -> None:
         """
         See that it could be committed with an append of *run*: no constraint is violated, and it has not ended.

@@ -1,7 +1,7 @@
 """
 The workers of a fleet, as others know them.
 
-A wish for a worker is one text: what it shall do, and after ``by`` who wants it.
+A wish is what an operator asks of a worker, as one text: the action, and after ``by`` the name of the operator.
 
     >>> wish("ada"), is_drain("drain by ada"), wished_by("drain by ada")
     ('drain by ada', True, 'ada')
@@ -112,7 +112,7 @@ class Waiting(msgspec.Struct, frozen=True):
     queue: str
     runs: int
     oldest: float
-    """For how many seconds the one that waits longest has been due."""
+    """Seconds for which the oldest one has been due."""
 
 
 def stranded(waiting: Iterable[Waiting], workers: Iterable[WorkerRecord]) -> list[Waiting]:

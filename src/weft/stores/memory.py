@@ -38,7 +38,10 @@ from weft.errors import (
     RunNotFound,
     StoreClosed,
     StoreError,
+    UniqueKeyTaken,
 )
+from weft.ports.deadlines import Endangered
+from weft.ports.jobs import DueJobs, StoredJob
 from weft.ports.schedules import DueSchedules, StoredSchedule
 from weft.ports.store import (
     AT_REST,
@@ -56,6 +59,7 @@ from weft.ports.store import (
 )
 from weft.ports.streams import Chunk
 from weft.ports.truncation import check_truncation, too_old_snapshot
+from weft.stores.memory_jobs import JobRows
 from weft.stores.memory_schedules import ScheduleRows
 from weft.stores.memory_streams import StreamsOfRun
 from weft.typing import RunId
@@ -78,15 +82,18 @@ class _Stored:
         "_record",
         "chain",
         "died",
+        "due",
         "epoch",
         "facts",
         "head",
         "inbox",
+        "is_reported",
         "link",
         "segments",
         "snapshot",
         "streams",
         "successor",
+        "unique",
         "updated_at",
     )
 
@@ -99,6 +106,12 @@ class _Stored:
         self.streams: StreamsOfRun | None = None
         self.snapshot: StoredSnapshot | None = None
         self.successor: RunId | None = None
+        self.due: tuple[float, float] | None = None
+        """When its deadline is in danger, and when it is past."""
+        self.is_reported = False
+        """Whether it was reported that this deadline is in danger."""
+        self.unique = ""
+        """The unique key of the run, if it has one."""
         self.died: _Death | None = None
         """The first owner that died since the last event."""
         self._set(record)
@@ -150,6 +163,23 @@ class _Stored:
             self.keep(append.facts)
         if append.snapshot:
             self.snapshot = StoredSnapshot(self.head, append.snapshot)
+        if append.due is not None:
+            self._due_by(*append.due)
+
+    def _due_by(self, danger_at: float, deadline: float) -> None:
+        """The earliest deadline of what is open is this one."""
+        if self.due is not None and self.due[1] == deadline:
+            self.due = min(self.due[0], danger_at), deadline
+        else:
+            self.due, self.is_reported = None if deadline == NEVER else (danger_at, deadline), False
+
+    def endangered(self, now: float) -> Endangered | None:
+        """Return the danger in which its deadline is at this time, if it is in one."""
+        if self.due is None or self.due[0] > now or self._record.status in FINISHED:
+            return None
+        danger_at, deadline = self.due
+        there = self._record
+        return Endangered(there.id, there.workflow, there.status, deadline, danger_at, there.owner is not None)
 
     def _change(self, append: Append) -> None:
         """Change the record as *append* says."""
@@ -201,6 +231,9 @@ class MemoryStore:
         """The runs that have had a message since this was last looked through."""
         self._listeners: dict[object, Callable[[], object]] = {}
         self._schedules = ScheduleRows()
+        self._jobs = JobRows()
+        self._keyed: dict[tuple[str, str], RunId] = {}
+        """By workflow and unique key: the run that had it last, which may have finished since."""
 
     def __repr__(self) -> str:
         return f"MemoryStore({len(self._runs)} runs)"
@@ -275,7 +308,7 @@ class MemoryStore:
 
     def _refused_group(self, group: str, batch: Sequence[Append]) -> StoreError | None:
         """Return why a group of appends, each of which is about another run, is not written; None if it is."""
-        found = (_refusal(self._runs.get(each.run), each) for each in batch if each.group == group)
+        found = (self._refusal(self._runs.get(each.run), each) for each in batch if each.group == group)
         return next((error for error in found if error is not None), None)
 
     def _take(self, append: Append) -> StoreError | None:
@@ -286,12 +319,13 @@ class MemoryStore:
             and stored.chain == append.previous
             and stored.epoch == append.epoch
         )
-        if not is_next or append.create or append.again:  # seldom
-            error = _refusal(stored, append)
+        if not is_next or append.create or append.again or (append.status and stored and stored.unique):  # seldom
+            error = self._refusal(stored, append)
             if error is not None:
                 return error
         if stored is None:
             self._runs[append.run] = stored = _Stored(_first(append))
+            stored.unique = append.unique
         elif append.again and stored.holds(append):
             return None
         stored.add(append)
@@ -299,13 +333,52 @@ class MemoryStore:
             _keep(append.definitions, self._definitions)
         if append.continues:
             self._pass_on(append.continues, stored, append.run)
+        if stored.unique and stored.record.status not in FINISHED:
+            self._keyed[stored.record.workflow, stored.unique] = append.run
         return None
+
+    def _refusal(self, stored: _Stored | None, append: Append) -> StoreError | None:
+        """Return why *append* to a run, which is *stored* unless it is new, is not written; None if it is."""
+        error = _refusal(stored, append)
+        if error is not None or (append.status or "running") in FINISHED:
+            return error
+        unique = append.unique if stored is None else stored.unique
+        if not unique or (stored is not None and append.status is None):
+            return None
+        workflow = append.workflow or ("" if stored is None else stored.record.workflow)
+        holder = self._holder(workflow, unique)
+        return None if holder in (None, append.run) else UniqueKeyTaken(append.run, workflow, unique, holder)
+
+    def _holder(self, workflow: str, unique: str) -> RunId | None:
+        """Return the unfinished run of *workflow* that has the key *unique*."""
+        run = self._keyed.get((workflow, unique))
+        known = None if run is None else self._runs.get(run)
+        if known is None or known.unique != unique or known.record.status in FINISHED:
+            self._keyed.pop((workflow, unique), None)
+            return None
+        return run
+
+    # -- UniqueStore -----------------------------------------------------------------------------
+
+    async def key_holder(self, workflow: str, unique: str) -> RunId | None:
+        """Return the unfinished run of *workflow* that has the key *unique*."""
+        self._check()
+        return self._holder(workflow, unique)
+
+    async def key_rival(self, run: RunId) -> tuple[str, str, RunId] | None:
+        """Return the workflow and the key of *run*, and the other run that has that key now."""
+        stored = self._stored(run)
+        holder = self._holder(stored.record.workflow, stored.unique) if stored.unique else None
+        return None if holder in (None, run) else (stored.record.workflow, stored.unique, holder)
+
+    # --------------------------------------------------------------------------------------------
 
     def _pass_on(self, continued: RunId, stored: _Stored, run: RunId) -> None:
         """Let the messages of a run be for the one that continues it."""
         old = self._runs.get(continued)
         if old is not None:
             old.successor, messages, old.inbox = run, old.inbox, {}
+            stored.unique = old.unique
             stored.inbox = {number: structs.replace(each, run=run) for number, each in messages.items()}
             self._mailed[run] = stored
 
@@ -431,9 +504,9 @@ class MemoryStore:
 
     async def find(self, run: RunId) -> RunRecord:
         """Return the record of a run."""
-        return self._told(self._stored(run).record)
+        return self._public_record(self._stored(run).record)
 
-    def _told(self, record: RunRecord) -> RunRecord:
+    def _public_record(self, record: RunRecord) -> RunRecord:
         return structs.replace(record, owner_died=True) if record.id in self._abandoned else record
 
     async def list(
@@ -452,7 +525,7 @@ class MemoryStore:
         if after is not None:
             last = _order(after)
             asked = (each for each in asked if each.order < last)
-        return [self._told(each.record) for each in nlargest(limit, asked, key=attrgetter("order"))]
+        return [self._public_record(each.record) for each in nlargest(limit, asked, key=attrgetter("order"))]
 
     async def count(
         self,
@@ -504,13 +577,40 @@ class MemoryStore:
         del self._runs[run]
         self._abandoned.discard(run)
 
+    # -- DeadlineStore ---------------------------------------------------------------------------
+
+    async def endangered(self, now: float, *, limit: int = 100) -> Sequence[Endangered]:
+        """Return the runs whose deadline is in danger, or past."""
+        self._check()
+        found = (danger for each in self._runs.values() if (danger := each.endangered(now)) is not None)
+        return nsmallest(limit, found, key=attrgetter("deadline", "run"))
+
+    async def tell_dangers(self, now: float, *, limit: int = 100) -> tuple[Sequence[Endangered], float | None]:
+        """Mark all unreported dangers as reported; return them and the time of the next one."""
+        self._check()
+        open_ = [each for each in self._runs.values() if each.endangered(NEVER) is not None and not each.is_reported]
+        found = [danger for each in open_ if (danger := each.endangered(now)) is not None][:limit]
+        for danger in found:
+            self._runs[danger.run].is_reported = True
+        left = (each.due[0] for each in open_ if each.due is not None and not each.is_reported)
+        return found, min((at for at in left), default=None)
+
+    async def tell_danger(self, run: RunId, deadline: float, now: float) -> Endangered | None:
+        """Mark one danger as reported and return it; None if there is none."""
+        self._check()
+        stored = self._runs.get(run)
+        if stored is None or stored.is_reported or stored.due is None or stored.due[1] != deadline:
+            return None
+        stored.due, stored.is_reported = (min(stored.due[0], now), deadline), True
+        return stored.endangered(now)
+
     # -- InboxStore ------------------------------------------------------------------------------
 
     async def post(self, messages: Sequence[Message]) -> Sequence[int | StoreError]:
         """Store *messages*, and tell the listeners."""
         self._check()
         answers: list[int | StoreError] = []
-        is_heard = False
+        is_owned = False
         for each in messages:
             run, stored = each.run, self._runs.get(each.run)
             while stored is not None and stored.successor is not None:
@@ -522,9 +622,9 @@ class MemoryStore:
             stored.inbox[self._posted] = structs.replace(each, number=self._posted, run=run)
             answers.append(self._posted)
             self._mailed[run] = stored
-            is_heard = is_heard or stored.record.owner is not None
-        for heard in list(self._listeners.values()) if is_heard else ():
-            heard()
+            is_owned = is_owned or stored.record.owner is not None
+        for notify in list(self._listeners.values()) if is_owned else ():
+            notify()
         return answers
 
     async def messages(
@@ -552,11 +652,11 @@ class MemoryStore:
         )
         return nsmallest(limit, found)
 
-    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
-        """Call *heard* when something was posted for a run that has an owner."""
+    async def listen(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Call *notify* when something was posted for a run that has an owner."""
         self._check()
         me = object()
-        self._listeners[me] = heard
+        self._listeners[me] = notify
 
         def end() -> None:
             self._listeners.pop(me, None)
@@ -616,6 +716,28 @@ class MemoryStore:
         """Delete the row of a schedule; return whether it was there."""
         self._check()
         return self._schedules.delete(name)
+
+    # -- JobStore --------------------------------------------------------------------------------
+
+    async def put_job(self, row: StoredJob, messages: Sequence[Message] = ()) -> Sequence[int | StoreError] | None:
+        """Write *row* in place of the one with its revision, or as a new one, and post *messages*; else None."""
+        self._check()
+        return await self.post(messages) if self._jobs.put(row) else None
+
+    async def list_jobs(self, id: str | None = None, *, limit: int = 100) -> Sequence[StoredJob]:
+        """Return the newest rows of jobs, or the one of this *id*."""
+        self._check()
+        return self._jobs.listed(id, limit)
+
+    async def due_jobs(self, now: float, *, limit: int = 10) -> DueJobs:
+        """Return the jobs that are due."""
+        self._check()
+        return self._jobs.due(now, limit)
+
+    async def delete_job(self, id: str) -> bool:
+        """Delete the row of a job; return whether it was there."""
+        self._check()
+        return self._jobs.delete(id)
 
     # --------------------------------------------------------------------------------------------
 

@@ -23,10 +23,12 @@ from weft.errors import (
     RunNotFound,
     StoreError,
     StoreUnavailable,
+    UniqueKeyTaken,
 )
 from weft.ports.queue import Placement
 from weft.ports.store import Append, ContentHash
-from weft.stores.postgres.error_mapping import is_bad_data
+from weft.stores.postgres.error_mapping import is_bad_data, is_taken_key
+from weft.stores.postgres.reading import can_exist
 from weft.stores.postgres.statements import Statements
 
 _TRIES = 5
@@ -50,14 +52,19 @@ class Retry(Exception):
     """The append would be accepted now."""
 
 
-def judged(append: Append, run: Standing | None, owner: int | None) -> StoreError | None:
+def judged(append: Append, run: Standing | None, owner: int | None, holder: str | None = None) -> StoreError | None:
     """
     Return why *append* was not written to *run*, or None if it was written by an earlier attempt.
+
+    Args:
+        holder: the run that has the unique key of a new one.
 
     Raises:
         Retry: it would be accepted now.
     """
     if run is None:
+        if append.create and holder is not None:
+            return UniqueKeyTaken(append.run, append.workflow or "", append.unique, holder)
         if append.create:
             raise Retry
         return RunNotFound(append.run)
@@ -122,6 +129,8 @@ class Appender:
             continued = sorted({each.continues for each in batch if each.continues})
             if continued:
                 await db.execute(self._statements["lock_continued"], continued)
+            known = [run for run in (*continued, *(each.run for each in batch)) if can_exist(run)]
+            await db.execute(self._statements["lock_batch"], known)
             refused = {
                 group: await self._write_group(db, [each for each in batch if each.group == group], owner, placement)
                 for group in dict.fromkeys(each.group for each in batch if each.group)
@@ -182,10 +191,19 @@ class Appender:
                 if append.continues and answer is None:
                     await db.execute(self._statements["succeed"], append.continues, append.run)
         except Exception as error:
+            if is_taken_key(error):
+                return await self._taken_key(db, append)
             if not is_bad_data(error):
                 raise
             return InvalidAppend(f"the append to run {append.run!r} cannot be stored: {error}")
         return answer
+
+    async def _taken_key(self, db: Any, append: Append) -> StoreError:
+        """Return why *append*, which lets a run go on whose unique key another one has, was refused."""
+        workflow, unique, holder = await db.fetchrow(self._statements["key_rival"], append.run)
+        if holder is None:  # that one has finished meanwhile
+            return StoreUnavailable(self._store, f"the unique key {unique!r} of run {append.run!r} changes hands")
+        return UniqueKeyTaken(append.run, workflow, unique, holder)
 
     async def _write(
         self, db: Any, batch: Sequence[Append], owner: int | None, placement: Placement | None = None
@@ -202,11 +220,12 @@ class Appender:
             done = set(written)
             refused = [place for number, place in enumerate(left, 1) if number not in done]
             standing = await self._look_up(db, [batch[place] for place in refused])
+            holders = await self._holders(db, [batch[place] for place in refused])
             left = []
             repeated: list[str] = []
-            for place, run in zip(refused, standing, strict=True):
+            for place, run, holder in zip(refused, standing, holders, strict=True):
                 try:
-                    answers[place] = judged(batch[place], run, owner)
+                    answers[place] = judged(batch[place], run, owner, holder)
                 except Retry:
                     left.append(place)
                 else:
@@ -238,7 +257,9 @@ class Appender:
         *where, key = (None,) * 4 if placement is None else msgspec.structs.astuple(placement)
         snapshots = [(place, each.snapshot) for place, each in enumerate(batch, 1) if each.snapshot]
         tasks = [(place, *task) for place, each in enumerate(batch, 1) for task in each.tasks]
-        beside = [*_columns(snapshots, 2), self._queue, key, *_columns(tasks, 3), self.fence]
+        due = [(place, *each.due) for place, each in enumerate(batch, 1) if each.due is not None]
+        keys = [each.unique or None for each in batch]
+        beside = [*_columns(snapshots, 2), self._queue, key, *_columns(tasks, 3), self.fence, *_columns(due, 3), keys]
         return [*events, *self._changes(batch), owner, *where, *beside]
 
     def _changes(self, batch: Sequence[Append]) -> list[list[Any]]:
@@ -289,6 +310,15 @@ class Appender:
             [each.body if each.again else b"" for each in batch],
         )
         found = {row[0]: Standing(*tuple(row)[1:]) for row in rows}
+        return [found.get(place) for place in range(1, len(batch) + 1)]
+
+    async def _holders(self, db: Any, batch: Sequence[Append]) -> list[str | None]:
+        """Return the runs that have the unique keys of *batch*."""
+        if not any(each.unique for each in batch):
+            return [None] * len(batch)
+        keys = [each.unique or None for each in batch]
+        rows = await db.fetch(self._statements["key_holders"], [each.workflow for each in batch], keys)
+        found: dict[int, str] = dict(rows)
         return [found.get(place) for place in range(1, len(batch) + 1)]
 
 

@@ -23,20 +23,21 @@ from weft.stores.postgres.statements import Statements
 MOST: Final = 100
 """How many runs of one kind are named."""
 AT_ONCE: Final = 10_000
-"""How many runs a repair mends at once."""
+"""Runs that a repair fixes at once."""
 SKEW: Final = 2.0
 """Seconds by which the clocks may differ before it is said."""
 PATIENCE: Final = 5.0
-"""Seconds within which a notification has to be heard."""
+"""Seconds within which a notification has to arrive."""
 _OLDEST: Final = 12
 _TABLES: Final = (
     *("runs", "queue", "events", "facts", "definitions", "inbox", "workers", "snapshots", "streams", "chunks"),
-    *("progress", "schedules", "limits", "limit_places"),
+    *("progress", "schedules", "limits", "limit_places", "tasks", "task_values", "shard", "shards", "jobs"),
+    "deadlines",
 )
 _RIGHTS: Final = ("select", "insert", "update", "delete")
 
 Repair = Callable[[Any], Awaitable[int]]
-"""Mends something over a connection, and returns how many rows it has changed."""
+"""Repairs something over a connection, and returns how many rows it has changed."""
 
 
 class Checkup:
@@ -77,7 +78,7 @@ class Checkup:
                 db.terminate()
 
     async def repair(self, finding: Finding) -> int:
-        """Mend what *finding* says can be mended; return how many rows were changed."""
+        """Repair what *finding* says can be repaired; return how many rows were changed."""
         db = await driver.connect(self._dsn, timeout=self._timeout)
         try:
             return await self.repairs[finding.repair](db)
@@ -163,7 +164,7 @@ class Checkup:
         if not await self._can_listen(db):
             yield Finding(
                 where="LISTEN",
-                what=f"a notification was not heard in {PATIENCE:g} s",
+                what=f"a notification did not arrive in {PATIENCE:g} s",
                 next="this looks like a pooler of transactions: give workers --listen-dsn with a direct address, or "
                 "they only poll",
                 certainty="likely",
@@ -182,17 +183,17 @@ class Checkup:
         return skew if abs(skew) > took else 0.0
 
     async def _can_listen(self, db: Any) -> bool:
-        channel, heard = f"weft_doctor_{uuid.uuid4().hex}", asyncio.Event()
+        channel, arrived = f"weft_doctor_{uuid.uuid4().hex}", asyncio.Event()
 
-        def hear(*_: Any) -> None:
-            heard.set()
+        def on_payload(*_: Any) -> None:
+            arrived.set()
 
         other = await driver.connect(self._dsn, timeout=self._timeout)
         try:
-            await other.add_listener(channel, hear)
+            await other.add_listener(channel, on_payload)
             await db.execute(f"select pg_notify('{channel}', '')")
             async with asyncio.timeout(PATIENCE):
-                await heard.wait()
+                await arrived.wait()
         except TimeoutError:
             return False
         finally:
@@ -270,9 +271,9 @@ class Checkup:
             )
         if self._is_quick:
             return
-        for table, number in await db.fetch(ask["check_strays"]):
+        for table, column, number in await db.fetch(ask["check_strays"]):
             if number:
-                text = ask["repair_strays"].replace("{table}", table)
+                text = ask["repair_strays"].replace("{table}", table).replace("{column}", column)
 
                 async def remove(db: Any, text: str = text) -> int:
                     return int(await db.fetchval(text))

@@ -139,7 +139,7 @@ async def acquire_many(
         if left:
             refused = await _refusals(db, statements, left)
             has_dead = any(isinstance(each, RunOwned) for each in refused.values()) and not attempt
-            if has_dead and await expire_dead_neighbours(db, statements, process):
+            if has_dead and await expire_dead_processes(db, statements, process):
                 refused = {run: each for run, each in refused.items() if not isinstance(each, RunOwned)}
             taken.update(refused)
             left = [run for run in left if run not in taken]
@@ -221,7 +221,7 @@ def _record(row: Sequence[Any], *, died_in: int | None) -> RunRecord | StoreErro
         return error
 
 
-async def expire_dead_neighbours(db: Any, statements: Statements, process: Process) -> bool:
+async def expire_dead_processes(db: Any, statements: Statements, process: Process) -> bool:
     """End the leases of processes of this machine that are dead; return whether there were some."""
     if not process.machine:
         return False
@@ -243,7 +243,7 @@ async def delete(db: Any, statements: Statements, run: RunId, owner: int | None,
             if await db.fetchval(statements["delete_runs"], keys, owner):
                 return
             (row,) = await db.fetch(statements["find"], [run])
-        if attempt or not await expire_dead_neighbours(db, statements, process):
+        if attempt or not await expire_dead_processes(db, statements, process):
             raise RunOwned(run, row["owner"] or "another process")
 
 

@@ -16,9 +16,12 @@ AGAIN: Final = frozenset({"40001", "40P01"})
 """Serialization failures and deadlocks: the same statement succeeds if it is executed again."""
 
 _BAD_DATA_CLASSES: Final = frozenset({"22", "23", "54"})  # data, constraints, limits of the program
+_UNIQUE: Final = "23505"
 _NOT_PREPARED: Final = frozenset({"26000", "42P05"})
 _FULL: Final = frozenset({"53100"})
-_NOT_ALLOWED: Final = frozenset({"42501", "25006"})
+_NOT_ALLOWED: Final = frozenset({"42501"})
+_STANDBY: Final = frozenset({"25006"})
+"""The server takes no writes: during a failover the address answers as a standby for a moment."""
 _NO_TABLES: Final = frozenset({"42P01", "42703", "3F000"})
 _WRONG_DSN_CLASSES: Final = frozenset({"28", "3D"})  # authorization, no such database
 _UNAVAILABLE_CLASSES: Final = frozenset({"08", "53", "55", "57", "58", "40"})
@@ -38,6 +41,11 @@ def is_bad_data(error: Exception) -> bool:
     return isinstance(error, OverflowError | TypeError | ValueError) and not is_connection_lost(error)
 
 
+def is_taken_key(error: Exception) -> bool:
+    """Whether a run was to go on whose unique key another one has."""
+    return code_of(error) == _UNIQUE and getattr(error, "constraint_name", None) == "weft_runs_by_unique_key"
+
+
 def is_connection_lost(error: BaseException) -> bool:
     """Whether the connection cannot be used any more, or the server was not reached."""
     if isinstance(error, OSError | EOFError | TimeoutError):
@@ -54,6 +62,8 @@ def problem(store: str, error: Exception) -> StoreError:
         return StoreFull(store, said)
     if code in _NOT_ALLOWED:
         return ReadOnlyStore(store, said)
+    if code in _STANDBY:
+        return StoreUnavailable(store, f"{said}; it is a standby, or set to read only")
     if code in _NO_TABLES:
         return CorruptStore(store, said)
     if code in _NOT_PREPARED:

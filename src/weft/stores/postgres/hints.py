@@ -24,8 +24,9 @@ from typing import Any, Final
 
 import msgspec
 
+from weft.errors import StoreError
 from weft.stores.postgres.connection import Connection
-from weft.stores.postgres.listener import Heard, Listener
+from weft.stores.postgres.listener import Listener, Notify
 from weft.stores.postgres.statements import Statements
 from weft.typing import RunId
 
@@ -34,9 +35,9 @@ _log = logging.getLogger("weft.stores")
 _LONGEST: Final = 7900
 """Bytes of a payload; PostgreSQL takes fewer than 8000."""
 _MOST: Final = 10
-"""How many payloads are sent at once: for more, all are told to look."""
+"""Most payloads that are sent at once; for more, every listener looks for itself."""
 FOLLOWED: Final = 60.0
-"""For how many seconds a run is followed after it was asked for."""
+"""Seconds that a run is followed after a request."""
 _MOST_FOLLOWED: Final = 10_000
 
 _encode = msgspec.json.Encoder().encode
@@ -106,11 +107,11 @@ class Followed:
 
 class Hints:
     """
-    Sends and hears the hints of one open store.
+    Sends and receives the hints of one open store.
 
     Args:
-        connect: makes the connection that listens.
-        others: the connection that sends while that one is not there.
+        connect: opens the connection that listens.
+        others: the connection that sends while that one is lost.
     """
 
     def __init__(
@@ -118,8 +119,8 @@ class Hints:
     ) -> None:
         self._connect, self._others, self._statements, self._store = connect, others, statements, store
         self._listener: Listener | None = None
-        self._heard: dict[str, dict[object, Heard]] = {}
-        """By channel: what is called."""
+        self._callbacks: dict[str, dict[object, Notify]] = {}
+        """The callbacks of each channel."""
         self._changed: set[RunId] = set()
         """Runs whose changes are to be sent."""
         self._sending: asyncio.Task[None] | None = None
@@ -131,42 +132,49 @@ class Hints:
         return self._listener is not None and self._listener.is_connected
 
     @property
-    def needs_no_look(self) -> bool:
+    def needs_no_polling(self) -> bool:
         """Whether notifications arrive, or nothing listens."""
         return self._listener is None or self._listener.is_connected
 
-    async def listen(self, channel: str, heard: Heard) -> Callable[[], None]:
-        """Call *heard* after each notification on *channel*; return a function that ends this."""
-        me, known = object(), self._heard.get(channel)
+    async def listen(self, channel: str, notify: Notify) -> Callable[[], None]:
+        """Call *notify* after each notification on *channel*; return a function that ends this."""
+        me, known = object(), self._callbacks.get(channel)
         if known is None:
-            self._heard[channel] = known = {}
-        known[me] = heard
+            self._callbacks[channel] = known = {}
+        known[me] = notify
         if self._listener is None:
             self._listener = Listener(self._connect, self._store)
-        await self._listener.add(channel, partial(_tell, weakref.ref(self), channel))
+        await self._listener.add(channel, partial(_notify, weakref.ref(self), channel))
 
         def end() -> None:
             known.pop(me, None)
 
         return end
 
-    def tell(self, channel: str, payload: str | None = None) -> None:
-        """Call those that listen to *channel* here."""
-        for heard in list(self._heard.get(channel, {}).values()):
-            heard(payload)
+    def notify(self, channel: str, payload: str | None = None) -> None:
+        """Call the functions of this process that listen to *channel*."""
+        for callback in list(self._callbacks.get(channel, {}).values()):
+            callback(payload)
 
     def changed(self, runs: Iterable[RunId]) -> None:
-        """*runs* have changed, and that is committed: tell other processes soon."""
+        """Notify other processes soon that *runs* have changed, which is committed."""
         self._changed.update(runs)
         if self._changed and self._sending is None:
             self._sending = asyncio.get_running_loop().create_task(self._send_changes(), name="weft-changes")
 
     async def follow(self, run: RunId) -> None:
-        """Ask the other processes to tell of everything in *run*."""
+        """Ask the other processes to announce every change of *run*."""
         await self._send(self._statements.followers, payloads([run]))
 
-    def hear_followers(self, payload: str | None) -> None:
-        """Another process follows runs."""
+    async def call(self, calls: list[str]) -> None:
+        """Call workers for runs that are free and due; that they could not be called is logged."""
+        try:
+            await self._send(self._statements.channel, calls)
+        except StoreError as error:  # they look by themselves, a little later
+            _log.debug("workers of %s could not be called: %s", self._store, error)
+
+    def on_follow(self, payload: str | None) -> None:
+        """Note that another process follows the runs in *payload*."""
         self.followed.add(runs_in(payload) or ())
 
     async def _send_changes(self) -> None:
@@ -175,22 +183,22 @@ class Hints:
                 runs, self._changed = self._changed, set()
                 await self._send(self._statements.changes, payloads(runs))
         except Exception as error:  # noqa: BLE001 - callers that wait look again now and then
-            _log.debug("changes of runs in %s could not be told: %s", self._store, error)
+            _log.debug("changes of runs in %s could not be announced: %s", self._store, error)
         finally:
             self._sending = None
 
-    async def _send(self, channel: str, told: list[str]) -> None:
+    async def _send(self, channel: str, payloads: list[str]) -> None:
         statement, listener = self._statements["notify"], self._listener
-        if listener is None or not await listener.send(statement, channel, told):
-            await self._others.call(lambda db: db.execute(statement, channel, told))
+        if listener is None or not await listener.send(statement, channel, payloads):
+            await self._others.call(lambda db: db.execute(statement, channel, payloads))
 
     async def close(self, timeout: float) -> None:
-        """Send what is left, and hear nothing more."""
+        """Send what is left, and stop listening."""
         if self._sending is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await asyncio.shield(self._sending)
-        self._heard.clear()
+        self._callbacks.clear()
         listener, self._listener = self._listener, None
         if listener is not None:
             await listener.close()
@@ -203,25 +211,25 @@ class Hints:
             self._listener.abandon()
 
 
-# Below are functions, not methods: what threads and tasks hold must not keep a store alive that was forgotten.
+# Below are functions, not methods: a reference from a thread or task must not keep a forgotten store alive.
 
 
-def _tell(weakly: weakref.ref[Hints], channel: str, payload: str | None = None) -> None:
+def _notify(weakly: weakref.ref[Hints], channel: str, payload: str | None = None) -> None:
     hints = weakly()
     if hints is not None:
-        hints.tell(channel, payload)
+        hints.notify(channel, payload)
 
 
-def teller(hints: Hints, channel: str) -> Callable[[], None]:
-    """Return a function that tells those that listen to *channel*."""
-    return partial(_tell, weakref.ref(hints), channel)
+def notifier(hints: Hints, channel: str) -> Callable[[], None]:
+    """Return a function that notifies the listeners of *channel*."""
+    return partial(_notify, weakref.ref(hints), channel)
 
 
-def look_out(hints: Hints) -> Callable[[], bool]:
-    """Return a function that returns whether the store needs no other way to hear of messages."""
-    return partial(_needs_no_look, weakref.ref(hints))
+def listening_check(hints: Hints) -> Callable[[], bool]:
+    """Return a function that says whether notifications replace polling for messages."""
+    return partial(_needs_no_polling, weakref.ref(hints))
 
 
-def _needs_no_look(weakly: weakref.ref[Hints]) -> bool:
+def _needs_no_polling(weakly: weakref.ref[Hints]) -> bool:
     hints = weakly()
-    return hints is None or hints.needs_no_look
+    return hints is None or hints.needs_no_polling

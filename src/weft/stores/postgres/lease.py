@@ -93,9 +93,10 @@ class Lease:
     Args:
         connect: makes the connection of the thread.
         together: the context of each statement.
-        heard: called in the event loop of the store when there are new messages for its runs.
-        is_listening: whether the store hears of messages by itself; else the lease is renewed more often.
-        presence: what is said and heard with each renewal.
+        notify: called in the event loop of the store when there are new messages for its runs.
+        is_listening: whether the store is notified of messages; else the lease is renewed more often.
+        presence: the report that each renewal sends, and the reply that it stores.
+        timed: called with when a renewal was sent, the time of day of the database, and when it was answered.
     """
 
     def __init__(
@@ -107,13 +108,15 @@ class Lease:
         seconds: float,
         process: Process,
         channel: str,
-        heard: Callable[[], object],
+        notify: Callable[[], object],
         is_listening: Callable[[], bool],
         presence: Presence,
+        timed: Callable[[float, float, float], object],
     ) -> None:
         self._connect, self._together, self._statements, self._store = connect, together, statements, store
         self._seconds, self._process, self._channel = seconds, process, channel
-        self._heard, self._is_listening, self._presence = heard, is_listening, presence
+        self._notify, self._is_listening, self._presence = notify, is_listening, presence
+        self._timed = timed
         self._loop = asyncio.get_running_loop()
         self._thread: threading.Thread | None = None
         self._inside: asyncio.AbstractEventLoop | None = None
@@ -175,7 +178,7 @@ class Lease:
         self._stop_thread()
 
     def renew_soon(self) -> None:
-        """Renew it now: there is something to say or to hear."""
+        """Renew it now: there is something to report or to receive."""
         inside, stop = self._inside, self._wake
         if inside is not None and stop is not None:
             with suppress(RuntimeError):  # its loop has ended
@@ -234,7 +237,7 @@ class Lease:
             self._known = await db.fetchval(
                 self._statements["register"],
                 *(self._seconds, process.pid, process.born, process.machine, process.name, self._channel),
-                *self._presence.said,
+                *self._presence.report,
             )
         self._sure_until = sure_until(sent, self._seconds)
         with suppress(Exception):  # another opening does it
@@ -248,11 +251,11 @@ class Lease:
             if db.is_closed():
                 db = await self._connect()
             async with self._together(db):
-                last, *heard = await db.fetchrow(
+                last, *reply, now = await db.fetchrow(
                     self._statements["renew"],
                     *(self._known, self._seconds),
                     *(process.pid, process.born, process.machine, process.name, self._channel),
-                    *self._presence.said,
+                    *self._presence.report,
                 )
         except Exception as error:  # noqa: BLE001 - tried again until it succeeds
             if self.problem is None:
@@ -260,14 +263,15 @@ class Lease:
             self.problem = problem(self._store, error)
             db.terminate()
             return db
+        self._timed(sent, now, monotonic())
         if self.problem is not None:
             _log.warning("the lease of %s is renewed again", self._store)
         self._sure_until, self.problem = sure_until(sent, self._seconds), None
-        self._presence.hear(*heard)
+        self._presence.receive(*reply)
         self._tell(self._presence.changed)
         if last > self._last_message:
             self._last_message = last
-            self._tell(self._heard)
+            self._tell(self._notify)
         return db
 
     def _tell(self, call: Callable[..., object], *arguments: object) -> None:

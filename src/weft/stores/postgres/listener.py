@@ -1,5 +1,5 @@
 """
-Hears notifications by ``LISTEN``, over a connection that is used for nothing else but sending some.
+Receives notifications by ``LISTEN``, over a connection that otherwise only sends some.
 
 A notification is a hint.  While there is no connection, or one through a pooler that loses notifications, the renewals
 of the lease and other looks find what there is a little later.
@@ -18,8 +18,8 @@ _log = logging.getLogger("weft.stores")
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds before the next try to connect
 
-Heard = Callable[[str | None], object]
-"""Called with what a notification says; with None if some may have been missed."""
+Notify = Callable[[str | None], object]
+"""Called with the payload of a notification; with None if some may have been missed."""
 
 
 class Listener:
@@ -27,10 +27,10 @@ class Listener:
 
     def __init__(self, connect: Callable[[], Awaitable[Any]], store: str) -> None:
         self._connect, self._store = connect, store
-        self._heard: dict[str, Heard] = {}
-        """By channel: what is called."""
+        self._callbacks: dict[str, Notify] = {}
+        """The callback of each channel."""
         self._calls: dict[str, Callable[..., None]] = {}
-        """The same, as the driver calls it."""
+        """The function of each channel that the driver calls."""
         self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lock = asyncio.Lock()
         """Held for each statement: the driver takes one at a time."""
@@ -42,10 +42,10 @@ class Listener:
         """Whether notifications arrive."""
         return self._db is not None
 
-    async def add(self, channel: str, heard: Heard) -> None:
-        """Call *heard* after each notification on *channel*; wait for the first try to connect, whatever came of it."""
-        is_new = channel not in self._heard
-        self._heard[channel], self._calls[channel] = heard, partial(_call, heard)
+    async def add(self, channel: str, notify: Notify) -> None:
+        """Call *notify* after each notification on *channel*; wait until the first attempt to connect is over."""
+        is_new = channel not in self._callbacks
+        self._callbacks[channel], self._calls[channel] = notify, partial(_call, notify)
         await asyncio.shield(self._first)
         db = self._db
         if is_new and db is not None:
@@ -69,7 +69,7 @@ class Listener:
         return True
 
     async def close(self) -> None:
-        """Hear nothing more."""
+        """Stop listening."""
         self._task.cancel()
         await asyncio.wait([self._task])
 
@@ -107,8 +107,8 @@ class Listener:
             if not self._first.done():
                 self._first.set_result(None)
             else:
-                for heard in list(self._heard.values()):
-                    heard(None)  # something may have come while there was no connection
+                for notify in list(self._callbacks.values()):
+                    notify(None)  # something may have come while there was no connection
             await lost.wait()
         finally:
             with suppress(Exception):
@@ -120,6 +120,6 @@ def _set(event: asyncio.Event, *_: Any) -> None:
     event.set()
 
 
-def _call(heard: Heard, *told: Any) -> None:
-    """Call *heard* with the payload, which the driver tells last."""
-    heard(told[-1])
+def _call(notify: Notify, *payload: Any) -> None:
+    """Call *notify* with the payload, the last argument of the driver."""
+    notify(payload[-1])

@@ -1,59 +1,83 @@
 """
-The words between a worker and its fleet, with each renewal of its lease: its load and state; a wish, the schema, peers.
+Messages between a worker and its fleet, with each renewal of its lease.
 
-A wish is written into the row of the worker, so it is not lost if its notification is.
+The worker reports its load and state, and receives requests, the version of the schema and the load of its peers.  A
+request of an operator, such as to drain, is written into the row of the worker, so it survives a lost notification.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from weft.ports.calls import Call
+from weft.ports.deadlines import Endangered
 from weft.ports.workers import Load, Served, Waiting, WorkerRecord, is_drain, wished_by
 from weft.stores.postgres.statements import Statements
 
 WANTED: Final = "wanted"
-"""The payload of a notification on the channel of a worker whose row has a wish."""
+"""The payload that notifies a worker of a request in its row."""
 
 
-class Said(NamedTuple):
-    """A worker, as it describes itself."""
+class WorkerReport(NamedTuple):
+    """The state that a worker reports with each renewal."""
 
     worker: str = ""
     """Its id, the same in all its rows; empty for an owner that is not a worker."""
     state: str = ""
     wanted: str = ""
-    """The wish that it had before this row."""
+    """The request that its previous row had."""
     serves: str = ""
-    """The same for workers that can take each other's runs."""
+    """The same text for all workers that can take each other's runs."""
     active: int = 0
     concurrency: int = 0
 
 
-class Heard(NamedTuple):
-    """The answer of a renewal."""
+class LeaseReply(NamedTuple):
+    """The database's answer to a renewal."""
 
     wanted: str = ""
     version: int = 0
-    """That of the schema; 0 if it is not known yet."""
+    """The version of the schema; 0 while it is unknown."""
     peers: tuple[Load, ...] = ()
+    rank: int = 0
+    """The place of this worker among its peers and itself, from 0."""
 
 
 class Presence:
-    """The place where a worker and the thread of its lease leave messages for each other."""
+    """The messages that a worker and the thread of its lease leave for each other."""
 
     def __init__(self) -> None:
-        self.said = Said()
-        self.heard = Heard()
+        self.report = WorkerReport()
+        self.reply = LeaseReply()
         self.renewals = 0
-        """How often something was heard."""
+        """How many renewals were answered."""
+        self.endangered: deque[Endangered] = deque()
+        """Deadlines in danger that this worker has to report, since it was the first to find them."""
         self.changed: Callable[[], object] = lambda: None
         """Called in the event loop after each renewal."""
 
-    def hear(self, wanted: str, version: int | None, active: Any, concurrency: Any) -> None:
-        """A renewal has answered."""
+    def receive(
+        self, wanted: str, version: int | None, active: Any, concurrency: Any, rank: int, *dangers: Any
+    ) -> None:
+        """Store the reply to a renewal."""
         peers = tuple(Load(*each) for each in zip(active or (), concurrency or (), strict=True))
-        self.heard, self.renewals = Heard(wanted, version or 0, peers), self.renewals + 1
+        self.endangered.extend(Endangered(*each) for each in _rows(dangers))
+        self.reply, self.renewals = LeaseReply(wanted, version or 0, peers, rank), self.renewals + 1
+
+    def answers_after(self, call: Call | None, queues: Collection[str]) -> float | None:
+        """Return after how many seconds this worker looks at the queue for a *call*; None if it is for others."""
+        if call is None or not self.report.worker or not self.renewals:
+            return 0.0
+        if call.queue and queues and call.queue not in queues:
+            return None
+        return call.answered_after(self.reply.rank, len(self.reply.peers) + 1)
+
+
+def _rows(columns: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of runs that are not held, from their columns."""
+    return ((*row, False) for row in zip(*(column or () for column in columns), strict=True))
 
 
 async def workers(db: Any, statements: Statements) -> list[WorkerRecord]:
@@ -84,5 +108,5 @@ async def waiting(db: Any, statements: Statements) -> list[Waiting]:
 
 
 async def want(db: Any, statements: Statements, worker: str, wanted: str) -> bool:
-    """Say what is wanted of *worker*; return False if no such worker is alive."""
+    """Request *wanted* of *worker*; return False if it is not alive."""
     return bool(await db.fetch(statements["want"], worker, wanted))

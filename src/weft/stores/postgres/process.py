@@ -1,5 +1,5 @@
 """
-Which process this is, and whether another process of this machine is dead.
+The identity of this process, and a check whether another process of this machine is dead.
 
 Four things identify a process: the boot of its machine, its PID namespace, its PID, and when it began.  If one of them
 is not known, the process is taken to be alive.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from weft.errors import DamagedRow, MissingContent, RunNotFound, StoreError
@@ -125,10 +125,33 @@ async def load_facts(
 
 
 async def page(db: Any, statements: Statements, asked: Asked, after: RunRecord | None, limit: int) -> list[RunRecord]:
-    """Return a page of runs, newest first."""
-    last = (None, None) if after is None else (after.created_at, after.id)
+    """Return a page of runs, newest first, as :func:`_readable` does."""
+    name = "page" if asked.statuses is None else "page_by_status"
+    return await _readable(db, statements[name], asked.bound, after, limit)
+
+
+async def _readable(
+    db: Any, statement: str, bound: Sequence[Any], after: RunRecord | None, limit: int
+) -> list[RunRecord]:
+    """
+    Return a page of runs; one that cannot be read is logged, left out, and does not count.
+
+    So a page that is not full is the last one, whatever is damaged.
+    """
+    last: tuple[float | None, RunId | None] = (None, None) if after is None else (after.created_at, after.id)
     dead: dict[tuple[int, int], bool] = {}
-    return [rows.owned_record(row, dead) for row in await db.fetch(statements["page"], *asked.bound, *last, limit)]
+    records: list[RunRecord] = []
+    while True:
+        most = limit - len(records)
+        found = await db.fetch(statement, *bound, *last, most)
+        for row in found:
+            try:
+                records.append(rows.owned_record(row, dead))
+            except DamagedRow as error:
+                _log.error("a run is left alone: %s", error)
+        if len(found) < most or len(records) == limit:
+            return records
+        last = found[-1]["created_at"], found[-1]["id"]
 
 
 async def count(db: Any, statements: Statements, asked: Asked) -> int:
@@ -152,15 +175,8 @@ async def histogram(
 async def free_page(
     db: Any, statements: Statements, statuses: Collection[RunStatus], after: RunRecord | None, limit: int
 ) -> list[RunRecord]:
-    """Return a page of runs without a living owner, oldest first; one that cannot be read is logged and left out."""
-    last = (None, None) if after is None else (after.created_at, after.id)
-    records: list[RunRecord] = []
-    for row in await db.fetch(statements["free_page"], list(dict.fromkeys(statuses)), *last, limit):
-        try:
-            records.append(rows.owned_record(row))
-        except DamagedRow as error:
-            _log.error("a run is left alone: %s", error)
-    return records
+    """Return a page of runs without a living owner, oldest first, as :func:`_readable` does."""
+    return await _readable(db, statements["free_page"], [list(dict.fromkeys(statuses))], after, limit)
 
 
 def _picked(
@@ -169,3 +185,21 @@ def _picked(
     if missing := [each for each in hashes if each not in found]:
         raise MissingContent(kind, missing, run)
     return {each: found[each] for each in hashes}
+
+
+async def key_holder(db: Any, statements: Statements, workflow: str, unique: str) -> RunId | None:
+    """Return the unfinished run of *workflow* that has the key *unique*."""
+    if not (can_exist(workflow) and can_exist(unique)):
+        return None
+    found = await db.fetchrow(statements["key_holders"], [workflow], [unique])
+    return None if found is None else found[1]
+
+
+async def key_rival(db: Any, statements: Statements, run: RunId) -> tuple[str, str, RunId] | None:
+    """Return the workflow and the key of *run*, and the other run that has that key now."""
+    check_id(run)
+    found = await db.fetchrow(statements["key_rival"], run)
+    if found is None:
+        raise RunNotFound(run)
+    workflow, unique, holder = found
+    return None if holder is None else (workflow, unique, holder)

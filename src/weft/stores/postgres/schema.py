@@ -16,7 +16,10 @@ from weft.stores.postgres.error_mapping import code_of
 from weft.stores.postgres.statements import Statements, quoted
 
 _NOT_ALLOWED = "42501"
+_WRITES, _READS = "select, insert, update, delete", "select"
 _LOCK = 0x77656674  # "weft"; the schema is the second half of the lock
+_LONGEST = 3600.0
+"""Seconds for one migration: with millions of runs it takes longer than any other statement."""
 
 
 def newest(statements: Statements) -> int:
@@ -50,6 +53,8 @@ async def migrate(
     """
     Bring the schema to this version, and let the roles *worker* and *reader* use it.
 
+    Roles that could use the tables of an older version can use the new ones.
+
     Raises:
         NewerStore: it is newer.
         ReadOnlyStore: this role may not create tables.
@@ -58,10 +63,11 @@ async def migrate(
     try:
         async with db.transaction():
             await db.execute("select pg_advisory_xact_lock($1, $2)", _LOCK, _hashed(statements.schema))
-            await _apply(db, statements, store)
-            for role, rights in ((worker, "select, insert, update, delete"), (reader, "select")):
-                if role is not None:
-                    await _grant(db, statements.schema, quoted(role), rights)
+            rights = await _granted(db, statements) if await _apply(db, statements, store) else {}
+            named = {worker: True, reader: False}
+            rights |= {role: may_write for role, may_write in named.items() if role is not None}
+            for role, may_write in rights.items():
+                await _grant(db, statements.schema, quoted(role), _WRITES if may_write else _READS)
     except Exception as error:
         if code_of(error) == _NOT_ALLOWED:
             raise ReadOnlyStore(
@@ -70,7 +76,8 @@ async def migrate(
         raise
 
 
-async def _apply(db: Any, statements: Statements, store: str) -> None:
+async def _apply(db: Any, statements: Statements, store: str) -> bool:
+    """Apply the migrations that are missing; return whether there were some."""
     schema, known = statements.schema, newest(statements)
     if not await db.fetchval("select to_regnamespace($1) is not null", schema):
         await db.execute(f"create schema {schema}")
@@ -85,8 +92,14 @@ async def _apply(db: Any, statements: Statements, store: str) -> None:
         raise NewerStore(store, found, known)
     for version, script in statements.migrations():
         if version > found:
-            await db.execute(script)
+            await db.execute(script, timeout=_LONGEST)
             await db.execute(f"insert into {table} (version) values ($1)", version)  # noqa: S608
+    return found < known
+
+
+async def _granted(db: Any, statements: Statements) -> dict[str, bool]:
+    """Return the roles that may use the runs, each with whether it may write them."""
+    return dict(await db.fetch(statements["roles"], f"{statements.schema}.weft_runs"))
 
 
 async def _grant(db: Any, schema: str, role: str, rights: str) -> None:

@@ -2,7 +2,7 @@
 The SQL of this store, read from the files beside this one.
 
 Values are always bound.  The name of the schema cannot be bound, so it is written into the text, quoted; and so are
-the parts of statements that are in other files (``{record}``, ``{free}``), and the channel of the schema.
+the parts of statements that are in other files (``{record}``, ``{program}``), and the channel of the schema.
 
     >>> quoted('the "other" schema')
     '"the ""other"" schema"'
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from weft.errors import InvalidStoreOption
 
 _FOLDER = files("weft.stores.postgres")
-_PARTS = ("record", "free", "known")
+_PARTS = ("record", "free", "known", "program", "unheard")
 _LONGEST = 63  # bytes of a name; PostgreSQL cuts longer ones off
 
 
@@ -44,7 +44,8 @@ def quoted(name: str) -> str:
 
 
 @functools.cache
-def _text(name: str) -> str:
+def part(name: str) -> str:
+    """Return what is in ``queries/<name>.sql``, without its comments."""
     lines = (_FOLDER / "queries" / f"{name}.sql").read_text(encoding="utf-8").splitlines()
     return "\n".join(line for line in lines if not line.startswith("--"))
 
@@ -66,23 +67,20 @@ class Statements:
         self.schema = quoted(schema)
         named = hashlib.sha256(schema.encode("utf-8", "replace")).hexdigest()[:24]
         self.channel = f"weft_queue_{named}"
-        """Where workers hear that a run may be free and due."""
+        """The channel that notifies workers of runs that may be free and due."""
         self.changes = f"weft_changes_{named}"
-        """Where callers that wait hear which runs have changed."""
+        """The channel that notifies waiting callers of changed runs."""
         self.followers = f"weft_followers_{named}"
-        """Where owners hear which runs are followed."""
+        """The channel that notifies owners of runs that are followed."""
         self.tasks = f"weft_tasks_{named}"
-        """Where workers hear that a step of a queue waits for one of them; the payload is the queue."""
+        """The channel that notifies workers of a step in a queue; the payload is the queue."""
         self._rendered: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
         """Return the statement in ``queries/<name>.sql``."""
         text = self._rendered.get(name)
         if text is None:
-            text = _text(name)
-            for part in _PARTS:
-                text = text.replace(f"{{{part}}}", _text(part))
-            text = self._rendered[name] = self._in_schema(text)
+            text = self._rendered[name] = self._in_schema(part(name))
         return text
 
     def migrations(self) -> list[Migration]:
@@ -90,4 +88,6 @@ class Statements:
         return [Migration(version, self._in_schema(script)) for version, script in _migrations()]
 
     def _in_schema(self, text: str) -> str:
+        for name in _PARTS:
+            text = text.replace(f"{{{name}}}", part(name))
         return text.replace("{channel}", self.channel).replace("{tasks}", self.tasks).replace("{schema}", self.schema)

@@ -29,6 +29,8 @@ from weft.errors import (
     StoreUnavailable,
     WrongLoop,
 )
+from weft.ports.deadlines import Endangered
+from weft.ports.jobs import DueJobs, StoredJob
 from weft.ports.limits import LimitRow, StoredBreaker
 from weft.ports.queue import QUEUE, Placement, QueueStatus
 from weft.ports.schedules import DueSchedules, StoredSchedule
@@ -51,8 +53,10 @@ from weft.ports.workers import Waiting, WorkerRecord
 from weft.stores.postgres import (
     appending,
     commands,
+    deadlines,
     driver,
     inbox,
+    jobs,
     limits,
     presence,
     reading,
@@ -66,10 +70,12 @@ from weft.stores.postgres.appending import Appender
 from weft.stores.postgres.claims import Claims
 from weft.stores.postgres.connection import Connection
 from weft.stores.postgres.error_mapping import problem
-from weft.stores.postgres.hints import Hints, look_out, runs_in, teller
-from weft.stores.postgres.lease import Lease, checked
+from weft.stores.postgres.hints import Hints, listening_check, notifier, runs_in
+from weft.stores.postgres.lease import Lease, checked, monotonic
 from weft.stores.postgres.presence import WANTED, Presence
 from weft.stores.postgres.process import Process, this_process
+from weft.stores.postgres.queue_watch import QueueWatch
+from weft.stores.postgres.server_clock import ServerClock
 from weft.stores.postgres.shards import ShardRow
 from weft.stores.postgres.statements import Statements
 from weft.stores.postgres.transactions import SIZE, PostgresTransaction, TransactionPool
@@ -95,7 +101,7 @@ class _Opened(NamedTuple):
     channel: str
     lease: Lease
     appends: Connection
-    """For appends alone, so that no long question is in front of them."""
+    """Used only for appends, so that slow queries never delay them."""
     others: Connection
     appender: Appender
     hints: Hints
@@ -114,7 +120,7 @@ class PostgresStore:
         dsn: ``postgresql://user:password@host:port/database``.
         schema: Where the tables are.  It is created if the role may create schemas.
         lease: After how many seconds without a sign of life the runs of this store are free for others.
-        listen_dsn: A direct way to the same server, if *dsn* goes through a pooler of transactions; messages are heard
+        listen_dsn: A direct way to the same server, if *dsn* goes through a pooler of transactions; messages arrive
             there at once, and elsewhere after a second.
         prepared: False if *dsn* goes through a pooler that does not keep prepared statements.  It costs round trips.
         migrate: Whether opening it brings an older schema up to date.
@@ -148,8 +154,11 @@ class PostgresStore:
         self._large = _LARGE
         self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
+        self.clock = ServerClock()
+        """The clock of the database, once it is open."""
         self.presence = Presence()
-        """The words of a worker for others, and of others for it, with each renewal of the lease."""
+        """The report that each renewal of the lease sends, and its reply."""
+        self._watch: QueueWatch | None = None
         self.fence: str | None = None
         """Where a client starts runs: the list of databases that it knows (ADR 54).  None: not checked."""
         self._definitions: dict[ContentHash, bytes] = {}
@@ -192,6 +201,9 @@ class PostgresStore:
             raise InvalidStoreOption(
                 f"{self._name} is encoded as {encoding}, and ids are any text; create the database with encoding 'UTF8'"
             )
+        sent = monotonic()
+        now: float = await db.fetchval("select extract(epoch from clock_timestamp())::double precision")
+        self.clock.heard(sent, now, monotonic())
         if await schema.check(db, self._statements, self._name):
             return
         if not self._has_to_migrate:
@@ -231,14 +243,20 @@ class PostgresStore:
             self._lease,
             process,
             channel,
-            teller(hints, channel),
-            look_out(hints),
+            notifier(hints, channel),
+            listening_check(hints),
             self.presence,
+            self.clock.heard,
         )
         appender = Appender(self._statements, self._name, self._queue)
         loop = asyncio.get_running_loop()
         pool = TransactionPool(
-            self._dsn, self._name, size=self._transactions, timeout=self._timeout, is_prepared=self._is_prepared
+            self._dsn,
+            self._name,
+            self.schema,
+            size=self._transactions,
+            timeout=self._timeout,
+            is_prepared=self._is_prepared,
         )
         return _Opened(
             loop, os.getpid(), process, channel, lease, self._connection(), others, appender, hints, Claims(), pool
@@ -405,7 +423,7 @@ class PostgresStore:
     ) -> Sequence[RunRecord]:
         """Return a page of the runs in one of *statuses* without a living owner, oldest first."""
         if after is None:
-            await self._ask(commands.expire_dead_neighbours, self._usable().process)
+            await self._ask(commands.expire_dead_processes, self._usable().process)
         return await self._ask(reading.free_page, list(statuses), after, limit)
 
     async def release(self, runs: Iterable[RunId]) -> None:
@@ -476,6 +494,16 @@ class PostgresStore:
             gone += some
         return gone
 
+    # -- UniqueStore -----------------------------------------------------------------------------
+
+    async def key_holder(self, workflow: str, unique: str) -> RunId | None:
+        """Return the unfinished run of *workflow* that has the key *unique*."""
+        return await self._ask(reading.key_holder, workflow, unique)
+
+    async def key_rival(self, run: RunId) -> tuple[str, str, RunId] | None:
+        """Return the workflow and the key of *run*, and the other run that has that key now."""
+        return await self._ask(reading.key_rival, run)
+
     # -- InboxStore ------------------------------------------------------------------------------
 
     async def post(self, messages: Sequence[Message]) -> Sequence[int | StoreError]:
@@ -485,7 +513,7 @@ class PostgresStore:
             return []
         answers, is_own = await self._ask(inbox.post, list(messages), opened.lease.known)
         if is_own:
-            opened.hints.tell(opened.channel)
+            opened.hints.notify(opened.channel)
         return answers
 
     async def messages(
@@ -499,22 +527,22 @@ class PostgresStore:
         """Return the ids of idle runs that have messages and no living owner."""
         return await self._ask(inbox.addressed, after, limit)
 
-    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
-        """Call *heard* soon after something was posted for a run of this store."""
+    async def listen(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Call *notify* soon after something was posted for a run of this store."""
         opened = self._usable()
-        await opened.hints.listen(self._statements.followers, opened.hints.hear_followers)
-        return await opened.hints.listen(opened.channel, lambda told: None if told in tasks.TOLD else heard())
+        await opened.hints.listen(self._statements.followers, opened.hints.on_follow)
+        return await opened.hints.listen(opened.channel, lambda told: None if told in tasks.TOLD else notify())
 
     # -- ChangeStore -----------------------------------------------------------------------------
 
     @property
     def hears_changes(self) -> bool:
-        """Whether changes of other processes are told now."""
+        """Whether changes of other processes are announced now."""
         return self._opened is not None and self._opened.hints.is_connected
 
-    async def watch_runs(self, heard: Callable[[Collection[RunId] | None], object]) -> Callable[[], None]:
-        """Call *heard* with the ids of runs that have changed; with None if any may have."""
-        return await self._usable().hints.listen(self._statements.changes, lambda payload: heard(runs_in(payload)))
+    async def watch_runs(self, notify: Callable[[Collection[RunId] | None], object]) -> Callable[[], None]:
+        """Call *notify* with the ids of runs that have changed; with None if any may have."""
+        return await self._usable().hints.listen(self._statements.changes, lambda payload: notify(runs_in(payload)))
 
     async def follow(self, run: RunId) -> None:
         """Ask the process that drives *run* to tell, for a minute, also of all events and streams."""
@@ -576,6 +604,10 @@ class PostgresStore:
         appender.fence = self.fence
         return self._statements["append"], appender.values([append], None, placement)
 
+    def asking_shard(self) -> tuple[str, Sequence[Any]]:
+        """Return the statement that says which database this is, and its values, for another connection."""
+        return self._statements["shard"], []
+
     async def claim(
         self, limit: int, *, queues: Collection[str], workflows: Collection[tuple[str, str]]
     ) -> Sequence[RunRecord]:
@@ -594,9 +626,9 @@ class PostgresStore:
             lambda number: self._ask(commands.claim, limit, asked, known, owner, opened.process, number)
         )
 
-    async def expire_dead_neighbours(self) -> bool:
+    async def expire_dead_processes(self) -> bool:
         """End the leases of processes of this machine that are dead; return whether there were some."""
-        return await self._ask(commands.expire_dead_neighbours, self._usable().process)
+        return await self._ask(commands.expire_dead_processes, self._usable().process)
 
     async def defer(self, runs: Collection[RunId], seconds: float) -> None:
         """Release runs that this store owns; they are due again after *seconds*."""
@@ -604,16 +636,16 @@ class PostgresStore:
         if runs and opened.lease.known is not None:
             await self._ask(commands.defer, list(runs), opened.lease.known, float(seconds))
 
-    async def present(self, heard: Callable[[], object]) -> None:
-        """Say what :attr:`presence` says, with each renewal of the lease from now on, and call *heard* after each."""
+    async def present(self, notify: Callable[[], object]) -> None:
+        """Send the report of :attr:`presence` with each renewal of the lease from now on; call *notify* after each."""
         opened = self._usable()
-        self.presence.changed = heard
+        self.presence.changed = notify
         lease = opened.lease
         await lease.key()
         await opened.hints.listen(opened.channel, lambda told: lease.renew_soon() if told == WANTED else None)
 
     def renew_soon(self) -> None:
-        """Say now what has changed in :attr:`presence`."""
+        """Renew the lease soon, so that the report of :attr:`presence` is sent."""
         self._usable().lease.renew_soon()
 
     def check_version(self) -> None:
@@ -623,7 +655,7 @@ class PostgresStore:
         Raises:
             NewerStore: one has.
         """
-        found, known = self.presence.heard.version, schema.newest(self._statements)
+        found, known = self.presence.reply.version, schema.newest(self._statements)
         if found > known:
             raise NewerStore(self._name, found, known)
 
@@ -647,9 +679,54 @@ class PostgresStore:
         """Return the queues that have runs, as they are now."""
         return await self._ask(commands.queues)
 
-    async def watch_queue(self, heard: Callable[[], object]) -> Callable[[], None]:
-        """Call *heard* soon after a run may have become due and free."""
-        return await self._usable().hints.listen(self._statements.channel, lambda _: heard())
+    async def watch_queue(self, notify: Callable[[], object], *, queues: Collection[str] = ()) -> Callable[[], None]:
+        """
+        Call *notify* soon after a run may have become due and free.
+
+        Notifies one worker per run, of those that report what they serve (:attr:`presence`), and a backup.
+
+        Args:
+            queues: calls for runs in other queues are for others.
+        """
+        hints = self._usable().hints
+        watch = QueueWatch(self.presence, notify, queues, hints.call)
+        self._watch = watch
+        end = await hints.listen(self._statements.channel, watch.receive)
+
+        def stop() -> None:
+            end()
+            watch.stop()
+
+        return stop
+
+    @property
+    def is_called(self) -> bool:
+        """Whether this worker was called for runs, and has neither looked for them since nor passed the calls on."""
+        return self._watch is not None and self._watch.has_calls
+
+    def calls_answered(self) -> None:
+        """The queue was looked at, and there is nothing more in it: no call is open."""
+        if self._watch is not None:
+            self._watch.answered()
+
+    async def pass_calls_on(self) -> None:
+        """Call other workers for the runs that this one was called for, since it has no room."""
+        if self._watch is not None:
+            await self._watch.pass_on()
+
+    # -- DeadlineStore ---------------------------------------------------------------------------
+
+    async def endangered(self, now: float, *, limit: int = 100) -> Sequence[Endangered]:
+        """Return the runs whose deadline is in danger, or past."""
+        return await self._ask(deadlines.endangered, float(now), limit)
+
+    async def tell_dangers(self, now: float, *, limit: int = 100) -> tuple[Sequence[Endangered], float | None]:
+        """Mark all unreported dangers as reported; return them and the time of the next one."""
+        return await self._ask(deadlines.mark_all_reported, float(now), limit)
+
+    async def tell_danger(self, run: RunId, deadline: float, now: float) -> Endangered | None:
+        """Mark one danger as reported and return it; None if there is none."""
+        return await self._ask(deadlines.mark_reported, run, deadline, now)
 
     # -- TaskStore -------------------------------------------------------------------------------
 
@@ -664,17 +741,23 @@ class PostgresStore:
         return await self._ask(tasks.news, owner, list(keys), limit)
 
     async def drop_tasks(self, keys: Collection[int]) -> None:
-        """Remove steps that this store has sent; the workers that run them are told."""
+        """Remove steps that this store has sent, and notify the workers that run them."""
         owner = self._usable().lease.known
         if keys and owner is not None:
             await self._ask(tasks.drop, owner, list(keys))
 
     async def claim_tasks(
-        self, limit: int, *, queues: Collection[str], workflows: Collection[tuple[str, str]], deaths: int
+        self,
+        limit: int,
+        *,
+        queues: Collection[str],
+        workflows: Collection[tuple[str, str]],
+        deaths: int,
+        outcomes: Sequence[tuple[int, int, bytes]] = (),
     ) -> Sequence[ClaimedTask]:
-        """Claim at most *limit* steps that wait, or whose worker has died fewer than *deaths* times."""
-        owner = await self._usable().lease.key()
-        return await self._ask(tasks.claim, limit, list(dict.fromkeys(queues)), sorted(workflows), owner, deaths)
+        """Store *outcomes*, and claim steps that wait, or whose worker has died fewer than *deaths* times."""
+        owner, asked = await self._usable().lease.key(), list(dict.fromkeys(queues))
+        return await self._ask(tasks.claim, limit, asked, sorted(workflows), owner, deaths, list(outcomes))
 
     async def finish_tasks(self, outcomes: Sequence[tuple[int, int, bytes]]) -> None:
         """Store outcomes, each by key and fence; one whose claim is over is dropped."""
@@ -694,25 +777,25 @@ class PostgresStore:
         return await self._ask(tasks.values, list(asked))
 
     async def sweep_tasks(self, after: float) -> int:
-        """Remove steps that no run waits for, or that were left behind for so many seconds; return how many."""
+        """Remove steps that no run waits for, or that were left behind for *seconds*; return how many."""
         return await self._ask(tasks.sweep, float(after))
 
-    async def watch_tasks(self, heard: Callable[[], object]) -> Callable[[], None]:
-        """Call *heard* soon after a step was offered."""
-        return await self._usable().hints.listen(self._statements.tasks, lambda _: heard())
+    async def watch_tasks(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Call *notify* soon after a step was offered."""
+        return await self._usable().hints.listen(self._statements.tasks, lambda _: notify())
 
-    async def watch_answers(self, heard: Callable[[], object]) -> Callable[[], None]:
-        """Call *heard* soon after a step of this store was claimed or has ended."""
+    async def watch_answers(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Call *notify* soon after a step of this store was claimed or has ended."""
         opened = self._usable()
         return await opened.hints.listen(
-            opened.channel, lambda told: heard() if told is None or told == tasks.ANSWERS else None
+            opened.channel, lambda told: notify() if told is None or told == tasks.ANSWERS else None
         )
 
-    async def watch_dropped(self, heard: Callable[[], object]) -> Callable[[], None]:
-        """Call *heard* soon after a step that this store has claimed was removed."""
+    async def watch_dropped(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Call *notify* soon after a step that this store has claimed was removed."""
         opened = self._usable()
         return await opened.hints.listen(
-            opened.channel, lambda told: heard() if told is None or told == tasks.DROPPED else None
+            opened.channel, lambda told: notify() if told is None or told == tasks.DROPPED else None
         )
 
     # -- LimitStore ------------------------------------------------------------------------------
@@ -763,6 +846,37 @@ class PostgresStore:
     async def delete_schedule(self, name: str) -> bool:
         """Delete the row of a schedule; return whether it was there."""
         return await self._ask(schedules.delete, name)
+
+    # -- JobStore --------------------------------------------------------------------------------
+
+    async def put_job(self, row: StoredJob, messages: Sequence[Message] = ()) -> Sequence[int | StoreError] | None:
+        """Write *row* in place of the one with its revision, or as a new one, and post *messages*; else None."""
+        opened = self._usable()
+        written = await self._ask(jobs.put, row, list(messages), opened.lease.known)
+        if written is None:
+            return None
+        answers, is_own = written
+        if is_own:
+            opened.hints.notify(opened.channel)
+        return answers
+
+    async def list_jobs(self, id: str | None = None, *, limit: int = 100) -> Sequence[StoredJob]:
+        """Return the newest rows of jobs, or the one of this *id*."""
+        return await self._ask(jobs.listed, id, limit)
+
+    async def due_jobs(self, now: float, *, limit: int = 10) -> DueJobs:  # noqa: ARG002
+        """Return the jobs that are due, by the clock of the database."""
+        return await self._ask(jobs.due, limit)
+
+    async def delete_job(self, id: str) -> bool:
+        """Delete the row of a job; return whether it was there."""
+        return await self._ask(jobs.delete, id)
+
+    async def watch_jobs(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Call *notify* soon after a job may have become due."""
+        return await self._usable().hints.listen(
+            self._statements.channel, lambda told: notify() if told is None or told == jobs.TOLD else None
+        )
 
     # -- one of several databases ----------------------------------------------------------------
 

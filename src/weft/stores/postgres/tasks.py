@@ -44,10 +44,12 @@ async def claim(
     workflows: Sequence[tuple[str, str]],
     worker: int,
     deaths: int,
+    outcomes: Sequence[tuple[int, int, bytes]],
 ) -> list[ClaimedTask]:
-    """Claim steps for *worker*."""
+    """Store *outcomes*, and claim steps for *worker*."""
     names, versions = [name for name, _ in workflows], [version for _, version in workflows]
-    found = await db.fetch(statements["claim_tasks"], limit, queues, names, versions, worker, deaths)
+    ended = [[outcome[place] for outcome in outcomes] for place in range(3)]
+    found = await db.fetch(statements["claim_tasks"], limit, queues, names, versions, worker, deaths, *ended)
     return [ClaimedTask(*row) for row in found if row[0] is not None]
 
 

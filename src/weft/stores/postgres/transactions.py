@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from hashlib import blake2b
 from typing import Any, Final, Protocol
 
 from weft.errors import StoreError, TransactionEnded, TransactionLost
@@ -28,6 +29,33 @@ _CHECK: Final = "set constraints all immediate; set local idle_in_transaction_se
 Whatever could fail the commit fails here.  From now on the server soon ends the transaction of a client that is gone:
 its lock on the run keeps others from finding out whether it was committed.
 """
+
+
+_BELONG: Final = r"""
+with named as (
+    select a.pid, case when a.application_name ~ ('^' || $1::text || '\d{1,18}$')
+                       then substr(a.application_name, length($1) + 1)::bigint end as epoch
+    from pg_stat_activity a
+    where a.datname = current_database() and a.pid <> pg_backend_pid()
+), ended as (
+    select count(pg_terminate_backend(n.pid)) as count from named n where n.epoch < $2::bigint
+)
+select set_config('application_name', $1 || ($2::bigint)::text, true), e.count from ended e
+"""
+"""
+Name the connection after its run and epoch, $1 and $2, while the transaction lasts, and end the transactions of earlier
+owners of the run: the compare-and-set refuses them, and one that stands still would keep its locks for ever.
+"""
+
+
+def name_for(schema: str, run: RunId) -> str:
+    """
+    Return the beginning of the name of connections whose transactions are for *run*, before the number of the epoch.
+
+    >>> name_for("public", "order-7")
+    'weft.479cc211a0ad9621.'
+    """
+    return f"weft.{blake2b(f'{schema} {run}'.encode(), digest_size=8).hexdigest()}."
 
 
 class RunWriter(Protocol):
@@ -49,8 +77,8 @@ class RunWriter(Protocol):
 class TransactionPool:
     """The connections for transactions of steps; they are made when they are needed."""
 
-    def __init__(self, dsn: str, store: str, *, size: int, timeout: float, is_prepared: bool) -> None:
-        self._dsn, self._store, self._size, self._timeout = dsn, store, size, timeout
+    def __init__(self, dsn: str, store: str, schema: str, *, size: int, timeout: float, is_prepared: bool) -> None:
+        self._dsn, self.store, self._schema, self._size, self._timeout = dsn, store, schema, size, timeout
         self._options: dict[str, Any] = {} if is_prepared else {"statement_cache_size": 0}
         self._pool: Any = None
         self._opening = asyncio.Lock()
@@ -83,8 +111,8 @@ class TransactionPool:
                 self.drop(db)
                 raise
         except Exception as error:
-            raise problem(self._store, error) from error
-        return PostgresTransaction(self, db, transaction, writer)
+            raise problem(self.store, error) from error
+        return PostgresTransaction(self, db, transaction, writer, self._schema)
 
     def drop(self, db: Any) -> None:
         """Close *db*, which ends its transaction, and make room for another one."""
@@ -122,7 +150,8 @@ class TransactionPool:
 class PostgresTransaction:
     """A transaction that a step writes in."""
 
-    def __init__(self, pool: TransactionPool, db: Any, transaction: Any, writer: RunWriter) -> None:
+    def __init__(self, pool: TransactionPool, db: Any, transaction: Any, writer: RunWriter, schema: str) -> None:
+        self._schema = schema
         self._pool, self._transaction, self._writer = pool, transaction, writer
         self._is_over = False
         self.connection = db
@@ -133,12 +162,25 @@ class PostgresTransaction:
     @property
     def is_lost(self) -> bool:
         """Whether the server or the network has closed the connection."""
-        return not self._is_over and bool(self.connection.is_closed())
+        if self._is_over:
+            return False
+        try:
+            return bool(self.connection.is_closed())
+        except driver().InterfaceError:  # the pool took it back when the server closed it
+            return True
 
     @property
     def is_over(self) -> bool:
         """Whether it was committed or rolled back from here."""
         return self._is_over
+
+    async def belong_to(self, run: RunId, epoch: int) -> None:
+        """Name it after *run*, and end those for it of earlier epochs."""
+        try:
+            await self.connection.execute(_BELONG, name_for(self._schema, run), epoch)
+        except Exception as error:
+            self.abandon()
+            raise problem(self._pool.store, error) from error
 
     async def check(self, run: RunId) -> None:
         """See that it can be committed, with an append of *run*."""

@@ -20,9 +20,10 @@ from weft.errors import (
     RunExists,
     RunNotFound,
     StoreError,
+    UniqueKeyTaken,
 )
 from weft.ports.store import FINISHED, FIRST_EPOCH, NEVER, Append, ContentHash
-from weft.stores.sqlite import packs
+from weft.stores.sqlite import deadlines, packs
 from weft.stores.sqlite.error_mapping import BAD_DATA
 from weft.stores.sqlite.large_values import Loaded
 from weft.stores.sqlite.ownership import transaction
@@ -48,8 +49,12 @@ _TAKE = query("take")
 _SNAPSHOT = query("snapshot")
 _SUCCEED = query("succeed")
 _BEQUEATH = query("bequeath")
+_PASS_KEY = query("pass_key")
+_KEY_HOLDER = query("key_holder")
+_KEY_RIVAL = query("key_rival")
 
-_MOST_REMEMBERED = 100_000
+_MOST_REMEMBERED = 20_000
+"""Keys and definitions: each takes about 90 bytes, and to look one up again takes microseconds."""
 _COPIED = 4096
 """
 Bytes: a body that is not longer is bound as a copy.
@@ -171,7 +176,7 @@ class Appender:
                     changes.append(_change(key, each))
             if each.facts:
                 facts.append((key, each))
-            if each.wake_at is not None or each.taken or each.continues:
+            if each.wake_at is not None or each.due is not None or each.taken or each.continues:
                 waits.append((key, each))
             if each.snapshot:
                 snapshots.append((key, each.head, each.snapshot))
@@ -242,7 +247,7 @@ class Appender:
         except UnicodeDecodeError:  # a message about the store, which quotes what cannot be read; not about this row
             raise
         except BAD_DATA as error:
-            refused = InvalidAppend(f"the append to run {append.run!r} cannot be stored: {error}; mend what it holds")
+            refused = InvalidAppend(f"the append to run {append.run!r} cannot be stored: {error}; correct its contents")
             refused.__cause__ = error
             db.execute("rollback to one")
         db.execute("release one")
@@ -253,6 +258,8 @@ class Appender:
         if row is None:
             if not append.create:
                 return RunNotFound(append.run)
+            if append.unique and (taken := _taken_key(db, append)) is not None:
+                return taken
             key = _next_key(db)
             _CREATE.execute(db, [_new_run(key, append, self._session)])
         else:
@@ -267,6 +274,10 @@ class Appender:
                 return ConcurrentAppend(append.run, append.expected, head)
             if append.previous is not None and append.previous != link:
                 return BrokenChain(append.run, append.expected)
+            if append.status is not None and append.status not in FINISHED:
+                rival = db.execute(_KEY_RIVAL, (append.run,)).fetchone()
+                if rival[2] is not None:
+                    return UniqueKeyTaken(append.run, *rival)
         segment = _segment(key, append)
         if append.count:
             db.execute(_SEGMENT, segment)
@@ -324,17 +335,20 @@ def _keep(db: sqlite3.Connection, of: Iterable[tuple[int, Append]], loaded: Load
 
 
 def _note_waits(db: sqlite3.Connection, of: Iterable[tuple[int, Append]]) -> None:
-    """Note when the runs with these keys have to be woken, remove the messages that were taken, and pass others on."""
+    """Note when runs have to be woken or done, remove the messages that were taken, and pass others on; by key."""
     for key, append in of:
         if append.wake_at == NEVER:
             db.execute("delete from wakes where run = ?", (key,))
         elif append.wake_at is not None:
             db.execute(_WAKE, (key, append.wake_at))
+        if append.due is not None:
+            deadlines.note(db, key, append)
         if append.taken:
             db.executemany(_TAKE, [(number, key) for number in append.taken])
         if append.continues:
             db.execute(_SUCCEED, {"run": append.continues, "successor": append.run})
             db.execute(_BEQUEATH, {"run": append.continues, "key": key})
+            db.execute(_PASS_KEY, {"run": append.continues, "key": key})
 
 
 def _new_run(key: int, append: Append, session: int) -> Row:
@@ -343,7 +357,16 @@ def _new_run(key: int, append: Append, session: int) -> Row:
         append.reason if append.status else "",
         *(bytearray(append.chain), FIRST_EPOCH, append.at, append.at, None if append.release else session),
         *(_came_of(append) if append.status else _NOTHING_YET),
+        append.unique or None,
     )
+
+
+def _taken_key(db: sqlite3.Connection, append: Append) -> UniqueKeyTaken | None:
+    """Return why the new run of *append* cannot have its unique key; None if it can."""
+    if append.status in FINISHED:
+        return None
+    row = db.execute(_KEY_HOLDER, {"workflow": append.workflow, "unique": append.unique}).fetchone()
+    return None if row is None else UniqueKeyTaken(append.run, append.workflow or "", append.unique, row[0])
 
 
 def _came_of(append: Append) -> Row:

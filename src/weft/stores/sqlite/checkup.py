@@ -132,7 +132,7 @@ class Checkup:
             return None, Finding(
                 where=where,
                 what=f"the note of the last commit cannot be read: {error}",
-                next="nothing: the next commit writes it again; whether a commit is missing cannot be told without it",
+                next="nothing: the next commit writes it again; whether a commit is missing is unknown without it",
                 is_damage=False,
             )
 

@@ -65,7 +65,7 @@ def save(db: sqlite3.Connection, session: Session, record: RunRecord, body: byte
         if row is None:
             (key,) = db.execute("select coalesce(max(key), 0) + 1 from runs").fetchone()
             times = (record.created_at, record.updated_at)
-            db.execute(_CREATE, (key, record.id, *told, record.epoch, *times, session.key, *came_of))
+            db.execute(_CREATE, (key, record.id, *told, record.epoch, *times, session.key, *came_of, None))
         else:
             key, _, epoch, *_ = row
             if epoch != record.epoch:
@@ -262,6 +262,7 @@ def _forget(db: sqlite3.Connection, key: int) -> None:
     db.execute("delete from inbox where run = ?", (key,))
     db.execute("delete from successors where run = ?", (key,))
     db.execute("delete from wakes where run = ?", (key,))
+    db.execute("delete from deadlines where run = ?", (key,))
     streams.forget(db, key)
     db.execute("delete from runs where key = ?", (key,))
 

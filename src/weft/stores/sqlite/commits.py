@@ -45,7 +45,7 @@ _KIND: Final = b"weft c1\n"
 FIRST_VERSION: Final = 2  # of a schema that has an identity
 _BLANK: Final = bytes(_SIZE)
 _MOST_READINGS = 3  # of a note that another process may be writing
-_SELDOM = 64  # notes; after so many the generation is read again, in case another process has removed something
+_SELDOM = 64  # notes; after this many the generation is read again, in case another process has removed something
 
 
 class Noted(NamedTuple):
@@ -100,7 +100,7 @@ def _read(database: Path) -> Noted | None:
 
 
 def missing(db: sqlite3.Connection, noted: Noted) -> str | None:
-    """Return which commit is missing, in words; None if it is there, or if it cannot be told."""
+    """Return which commit is missing, in words; None if it is there, or if that is unknown."""
     known = store_of(db)
     if known is None or known[0] != noted.identity or known[1] > noted.generation:
         return None

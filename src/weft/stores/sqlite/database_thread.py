@@ -77,7 +77,7 @@ class DatabaseThread:
         work, future = self._queue.get()
         try:
             db = self._connect()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, who waits for it is told
+        except BaseException as error:  # noqa: BLE001 - the caller that waits gets it, whatever it is
             self._deliver([(future, None, error)])
             return
         try:

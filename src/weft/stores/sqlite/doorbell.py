@@ -79,7 +79,7 @@ class Doorbell:
             try:
                 db = self._connect()
             except (sqlite3.Error, OSError) as error:
-                _log.warning("messages from other processes are heard by datagrams alone: %s", error)
+                _log.warning("messages from other processes are announced only by datagrams: %s", error)
                 db = None
             try:
                 self._listen(db)

@@ -53,6 +53,8 @@ def problem(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError
     if isinstance(error, UnicodeDecodeError):
         # SQLite quotes what it cannot understand, and the module cannot read what is quoted.
         return CorruptStore(store, "it holds text that is not text, in its schema or where a message quotes it")
+    if isinstance(error, sqlite3.InterfaceError | sqlite3.ProgrammingError) and not hasattr(error, "sqlite_errorcode"):
+        return StoreError(f"{store} was asked for something that it cannot store ({said}); nothing is damaged")
     # An error that the module itself raised has no code; neither has one about damaged text in a row.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     match code:

@@ -69,7 +69,7 @@ def _at(path: Path) -> _Identity | None:
 
 
 def _links(known: _Identity) -> int | None:
-    """Return how many names a file has that this process has open; None if that cannot be told."""
+    """Return how many names a file has that this process has open; None if that is unknown."""
     try:
         numbers = [int(name) for name in os.listdir(_OPEN_FILES)]  # noqa: PTH208 - plain numbers
     except (OSError, ValueError):

@@ -27,19 +27,26 @@ def post(
     db: sqlite3.Connection, _: Session, messages: Iterable[Message]
 ) -> tuple[list[int | StoreError], dict[int, int | None]]:
     """Store *messages*; return the number of each, or why not, and the owners to tell: sessions and their ports."""
+    with transaction(db):
+        return post_within(db, messages)
+
+
+def post_within(
+    db: sqlite3.Connection, messages: Iterable[Message]
+) -> tuple[list[int | StoreError], dict[int, int | None]]:
+    """Like :func:`post`, in the transaction that is open on *db*."""
     answers: list[int | StoreError] = []
     owners: dict[int, int | None] = {}
-    with transaction(db):
-        for each in messages:
-            run = each.run
-            while (row := db.execute(_SUCCESSOR, (run,)).fetchone()) is not None:
-                (run,) = row
-            done = db.execute(_POST, (each.kind, each.at, each.body, run))
-            if not done.rowcount:
-                answers.append(RunNotFound(run))
-                continue
-            answers.append(int(done.lastrowid or 0))
-            owners.update(db.execute(_OWNER_PORT, (run,)).fetchall())
+    for each in messages:
+        run = each.run
+        while (row := db.execute(_SUCCESSOR, (run,)).fetchone()) is not None:
+            (run,) = row
+        done = db.execute(_POST, (each.kind, each.at, each.body, run))
+        if not done.rowcount:
+            answers.append(RunNotFound(run))
+            continue
+        answers.append(int(done.lastrowid or 0))
+        owners.update(db.execute(_OWNER_PORT, (run,)).fetchall())
     return answers, owners
 
 
@@ -60,6 +67,6 @@ def addressed(db: sqlite3.Connection, after: RunId, limit: int) -> Sequence[RunI
 
 
 def listen_at(db: sqlite3.Connection, session: Session, port: int | None) -> None:
-    """Note where this session hears of messages."""
+    """Store the port at which this session is notified of messages."""
     with transaction(db):
         db.execute("update sessions set port = ? where key = ?", (port, session.key))

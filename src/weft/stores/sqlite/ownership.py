@@ -10,7 +10,7 @@ The lock belongs to an open file, not to a process, so two stores in one process
 owners.  A forked child would share it, so it closes its copy before anything else runs there.
 The row and the file of a dead session are removed by the first session that finds it dead, while holding its lock.
 A session that is closed removes its own file, so a file that is left behind tells a death from a close: it is noted,
-and the next owner of a run is told whether the last one died.
+and the next owner of a run learns whether the last one died.
 See docs/adr/0008-ownership-and-compare-and-set.md.
 """
 

@@ -25,7 +25,7 @@ from weft.stores.sqlite import rows
 from weft.stores.sqlite.statements import query
 
 SIZE: Final = 64 << 10
-"""About how many bytes of segments share a pack, before they are compressed."""
+"""Size of the segments in one pack before compression, in bytes, approximately."""
 KEPT: Final = 16
 """How many of the last segments of a run stay in single rows."""
 MOVED_AT_ONCE: Final = 1_000

@@ -8,9 +8,10 @@ another process is appending.
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import sqlite3
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, get_args
 
@@ -28,6 +29,8 @@ _PAGE = query("page")
 _COUNT = query("count")
 _TALLY = query("tally")
 _HISTOGRAM = query("histogram")
+_PERIOD = query("period")
+_NEWEST = query("newest")
 _FREE_PAGE = query("free_page")
 _SEGMENTS = query("segments")
 _SEGMENTS_BETWEEN = query("segments_between")
@@ -36,7 +39,13 @@ _TIMES = query("times")
 _FACT_BODY = query("fact_body")
 _SEEN = query("statuses")
 _STRAYS = query("strays")
+_INDEXED = "select 1 from runs where id = ? limit 1"
+_UNINDEXED = "select 1 from runs not indexed where id = ? limit 1"
+_KEY_HOLDER = query("key_holder")
+_KEY_RIVAL = query("key_rival")
 _STATUSES = get_args(RunStatus)
+COUNTED_PERIODS = 500
+"""A histogram of so many periods is counted one by one; a longer one is grouped."""
 
 Damaged = Callable[[DamagedRow], object]
 """Told of a row that cannot be read, and is left out."""
@@ -130,6 +139,17 @@ def _load(db: sqlite3.Connection, run: RunId, position: int) -> LoadedRun:
 def _packed(db: sqlite3.Connection, run: RunId, key: int, position: int, last: int = 0xFFFFFFFF) -> list[Row]:
     """Return the segments in packs, from the pack that holds the event after *position*, as single rows."""
     return [(each.first, each.count, each.body) for each in packs.read(db, f"run {run!r}", key, position, last)]
+
+
+def is_unindexed(db: sqlite3.Connection, run: RunId) -> bool:
+    """
+    Return whether *run* is stored and the index does not lead to it.
+
+    Both are seen at one moment, because a run can be created between two looks.
+    """
+    with _one_moment(db):
+        is_indexed, is_stored = (db.execute(sql, (run,)).fetchone() is not None for sql in (_INDEXED, _UNINDEXED))
+        return is_stored and not is_indexed
 
 
 def load_many(db: sqlite3.Connection, runs: Collection[RunId]) -> dict[RunId, LoadedRun | StoreError]:
@@ -242,19 +262,40 @@ def tally(db: sqlite3.Connection) -> dict[tuple[str, RunStatus], int]:
 def histogram(db: sqlite3.Connection, asked: Asked, width: float) -> dict[tuple[int, RunStatus], int]:
     """Return how many runs were created in each period of *width* seconds, by its number and status."""
     found: dict[tuple[int, RunStatus], int] = {}
-    sql = asked.sql(_HISTOGRAM)
     with _one_moment(db):
         for part in asked.parts:
-            for period, number in db.execute(sql, part | {"width": width}):
+            for period, number in _periods(db, asked, part, width):
                 key = (period, part["status"])
                 found[key] = found.get(key, 0) + number
     return found
 
 
+def _periods(db: sqlite3.Connection, asked: Asked, part: dict[str, Any], width: float) -> Iterable[tuple[int, int]]:
+    """
+    Return how many runs of one part of the index were created in each period.
+
+    Counting a stretch of the index costs a quarter of grouping it, so a histogram of a few periods is counted.
+    """
+    since = part["since"]
+    (newest,) = db.execute(asked.sql(_NEWEST), part).fetchone()
+    if newest is None:
+        return []
+    last = (newest - since) / width if isinstance(newest, int | float) else math.inf
+    if not last < COUNTED_PERIODS:
+        return db.execute(asked.sql(_HISTOGRAM), part | {"width": width}).fetchall()
+    sql = asked._replace(since=None).sql(_PERIOD)  # a period begins later than the list
+    bounds = [since + number * width for number in range(int(last) + 1)] + [math.inf]
+    counted = (
+        (number, db.execute(sql, part | {"begin": begin, "end": end}).fetchone()[0])
+        for number, (begin, end) in enumerate(itertools.pairwise(bounds))
+    )
+    return [(number, runs) for number, runs in counted if runs]
+
+
 def free_page(
     db: sqlite3.Connection, statuses: Collection[RunStatus], after: RunRecord | None, limit: int, damaged: Damaged
 ) -> list[RunRecord]:
-    """Return a page of runs that belong to no session, oldest first; *damaged* is told of what is left out."""
+    """Return a page of runs that belong to no session, oldest first; *damaged* is called for each run left out."""
     begin = {"created_at": -math.inf, "id": ""} if after is None else _place(after)
     with _one_moment(db):
         pages = [_page(db, _FREE_PAGE, part | begin, limit, damaged) for part in _parts(statuses)]
@@ -331,3 +372,18 @@ def _one_moment(db: sqlite3.Connection) -> Generator[None, None, None]:
     finally:
         if db.in_transaction:
             db.execute("commit")
+
+
+def key_holder(db: sqlite3.Connection, workflow: str, unique: str) -> RunId | None:
+    """Return the unfinished run of *workflow* that has the key *unique*."""
+    found = fetched(db, _KEY_HOLDER, {"workflow": workflow, "unique": unique})
+    return found[0][0] if found else None
+
+
+def key_rival(db: sqlite3.Connection, run: RunId) -> tuple[str, str, RunId] | None:
+    """Return the workflow and the key of *run*, and the other run that has that key now."""
+    found = fetched(db, _KEY_RIVAL, (run,))
+    if not found:
+        raise RunNotFound(run)
+    workflow, unique, holder = found[0]
+    return None if holder is None else (workflow, unique, holder)

@@ -41,7 +41,7 @@ def record(row: Sequence[Any]) -> RunRecord:
         id=text(whose, "runs.id", id_),
         workflow=text(whose, "runs.workflow", workflow),
         version=text(whose, "runs.version", version),
-        status=_status(whose, status),
+        status=status_of(whose, status),
         reason=text(whose, "runs.reason", reason),
         failures=whole(whose, "runs.failures", failures, 0),
         dead_letters=whole(whose, "runs.dead_letters", dead_letters, 0),
@@ -182,7 +182,7 @@ def _out_of_order(first: int, expected: int) -> tuple[str, str]:
     return f"event {first}, {why}", f"event {expected}"
 
 
-def _status(whose: str, found: Any) -> RunStatus:
+def status_of(whose: str, found: Any) -> RunStatus:
     if found not in _STATUSES:
         raise _damaged(whose, "runs.status", found, f"one of {', '.join(_STATUSES)}")
     return cast("RunStatus", found)

@@ -30,6 +30,8 @@ from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from weft.errors import InvalidStoreOption, StoreClosed, StoreError, StoreUnavailable, WrongLoop
+from weft.ports.deadlines import Endangered
+from weft.ports.jobs import DueJobs, StoredJob
 from weft.ports.schedules import DueSchedules, StoredSchedule
 from weft.ports.store import (
     AT_REST,
@@ -45,7 +47,7 @@ from weft.ports.store import (
     StoredSnapshot,
 )
 from weft.ports.streams import Chunk
-from weft.stores.sqlite import commands, commits, inbox, reading, schedules, schema, streams
+from weft.stores.sqlite import commands, commits, deadlines, inbox, jobs, reading, schedules, schema, streams
 from weft.stores.sqlite.commits import CommitNote
 from weft.stores.sqlite.database_thread import DatabaseThread
 from weft.stores.sqlite.doorbell import Doorbell, ring
@@ -383,17 +385,31 @@ class SQLiteStore:
             gone += some
         return gone
 
+    # -- UniqueStore -----------------------------------------------------------------------------
+
+    async def key_holder(self, workflow: str, unique: str) -> RunId | None:
+        """Return the unfinished run of *workflow* that has the key *unique*."""
+        return await self._read(reading.key_holder, workflow, unique)
+
+    async def key_rival(self, run: RunId) -> tuple[str, str, RunId] | None:
+        """Return the workflow and the key of *run*, and the other run that has that key now."""
+        return await self._read(reading.key_rival, run)
+
     # -- InboxStore ------------------------------------------------------------------------------
 
     async def post(self, messages: Sequence[Message]) -> Sequence[int | StoreError]:
         """Store *messages*, in one transaction, and ring the owners of their runs."""
-        own = self._usable().session.key
         runs = [each.run for each in messages]
         answers, owners = await self._write_about(runs, inbox.post, list(messages))
+        self._ring(owners)
+        return answers
+
+    def _ring(self, owners: Mapping[int, int | None]) -> None:
+        """Tell the *owners* of runs, by session, that they have messages."""
+        own = self._usable().session.key
         ring(port for session, port in owners.items() if port is not None and session != own)
         if own in owners:
             self._tell()
-        return answers
 
     async def messages(
         self, runs: Collection[RunId] | None = None, *, after: int = 0, limit: int = 1000
@@ -407,10 +423,10 @@ class SQLiteStore:
         await self._write_about([], commands.remove_dead_sessions)  # whose rows would count as owners
         return await self._read(inbox.addressed, after, limit)
 
-    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
-        """Call *heard* soon after something was posted for a run of this store; the first listener starts a thread."""
+    async def listen(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Call *notify* soon after something was posted for a run of this store; the first listener starts a thread."""
         opened, me = self._usable(), object()
-        self._listeners[me] = heard
+        self._listeners[me] = notify
         if self._doorbell is None:
             weakly = weakref.WeakMethod(self._tell)  # the thread must not keep a store alive that was forgotten
             look = partial(schema.connect_for_reading, self.path, self._busy_timeout)
@@ -431,8 +447,8 @@ class SQLiteStore:
         return end
 
     def _tell(self) -> None:
-        for heard in list(self._listeners.values()):
-            heard()
+        for notify in list(self._listeners.values()):
+            notify()
 
     # -- StreamStore -----------------------------------------------------------------------------
 
@@ -469,6 +485,43 @@ class SQLiteStore:
     async def delete_schedule(self, name: str) -> bool:
         """Delete the row of a schedule; return whether it was there."""
         return await self._write_about([], schedules.delete, name)
+
+    # -- DeadlineStore ---------------------------------------------------------------------------
+
+    async def endangered(self, now: float, *, limit: int = 100) -> Sequence[Endangered]:
+        """Return the runs whose deadline is in danger, or past."""
+        return await self._read(deadlines.endangered, float(now), limit)
+
+    async def tell_dangers(self, now: float, *, limit: int = 100) -> tuple[Sequence[Endangered], float | None]:
+        """Mark all unreported dangers as reported; return them and the time of the next one."""
+        return await self._write_about([], deadlines.mark_all_reported, float(now), limit)
+
+    async def tell_danger(self, run: RunId, deadline: float, now: float) -> Endangered | None:
+        """Mark one danger as reported and return it; None if there is none."""
+        return await self._write_about([run], deadlines.mark_reported, run, deadline, now)
+
+    # -- JobStore --------------------------------------------------------------------------------
+
+    async def put_job(self, row: StoredJob, messages: Sequence[Message] = ()) -> Sequence[int | StoreError] | None:
+        """Write *row* in place of the one with its revision, or as a new one, and post *messages*; else None."""
+        written = await self._write_about([each.run for each in messages], jobs.put, row, list(messages))
+        if written is None:
+            return None
+        answers, owners = written
+        self._ring(owners)
+        return answers
+
+    async def list_jobs(self, id: str | None = None, *, limit: int = 100) -> Sequence[StoredJob]:
+        """Return the newest rows of jobs, or the one of this *id*."""
+        return await self._read(jobs.listed, id, limit)
+
+    async def due_jobs(self, now: float, *, limit: int = 10) -> DueJobs:
+        """Return the jobs that are due."""
+        return await self._read(jobs.due, now, limit)
+
+    async def delete_job(self, id: str) -> bool:
+        """Delete the row of a job; return whether it was there."""
+        return await self._write_about([], jobs.delete, id)
 
     # -- TransactionalStore ----------------------------------------------------------------------
 

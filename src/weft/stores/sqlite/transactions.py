@@ -231,6 +231,9 @@ class SQLiteTransaction:
 
     is_lost = False
 
+    async def belong_to(self, run: RunId, epoch: int) -> None:
+        """Do nothing: of all processes one has a transaction at a time, and it ends by itself."""
+
     async def check(self, run: RunId) -> None:  # noqa: ARG002 - nothing else is written while it is open
         """See that it can be committed; its function has returned, and its time does not count any more."""
         error = await self._answer_to(None)

@@ -36,7 +36,6 @@ from weft.typing import RunId
 T = TypeVar("T")
 
 _HOLDERS = query("holders")
-_UNINDEXED = "select 1 from runs not indexed where id = ? limit 1"
 _KEY = "(select key from runs where id = ?)"
 _FACT_BODY = query("fact_body").replace("f.run = ?", f"f.run = {_KEY}")
 _FACTS = f"facts where run = {_KEY}"
@@ -154,7 +153,7 @@ class SQLiteView:
         try:
             return self.ask(lambda db: reading.load(db, run, position))
         except RunNotFound as error:
-            if self.ask(lambda db: db.execute(_UNINDEXED, (run,)).fetchone()) is None:
+            if not self.ask(lambda db: reading.is_unindexed(db, run)):
                 raise
             store, reason = f"the store at {self.path}", f"its index of runs does not lead to run {run!r}"
             raise CorruptStore(store, reason) from error

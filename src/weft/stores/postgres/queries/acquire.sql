@@ -2,7 +2,7 @@
 -- since the last event.
 -- Whether a run is free is checked again on the newest version of its row in the queue, where others may be faster.
 with asked as (
-    select r.key, r.queue, r.priority, coalesce(
+    select r.key, r.queue, r.priority, {program} as program, coalesce(
         q.owner <> $2::bigint and w.ended_at is null and w.expires_at <= statement_timestamp(), false
     ) as is_left
     from {schema}.weft_runs r
@@ -12,9 +12,9 @@ with asked as (
     order by r.id
     for no key update of r
 ), held as (
-    insert into {schema}.weft_queue as q (run, owner, scheduled_at, wake, queue, priority)
-    select key, $2, 'infinity', 0, queue, priority from asked order by key
-    on conflict (run) do update set owner = excluded.owner, claim = null
+    insert into {schema}.weft_queue as q (run, owner, scheduled_at, wake, queue, priority, program)
+    select key, $2, 'infinity', 0, queue, priority, program from asked order by key
+    on conflict (run) do update set owner = excluded.owner, claim = null, turn = null, seen = q.wake
     where q.owner is null or q.owner = excluded.owner or exists (
         select from {schema}.weft_workers w
         where w.key = q.owner and (w.ended_at is not null or w.expires_at <= statement_timestamp())

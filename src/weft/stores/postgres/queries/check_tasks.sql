@@ -2,11 +2,18 @@
 -- claimed without knowing, since the answer was lost, are offered again.
 with mine as materialized (
     select * from unnest($2::bigint[], $3::integer[]) as m (key, fence)
+), ordered as materialized (
+    select t.key
+    from {schema}.weft_tasks t
+    where t.worker = $1::bigint and t.state = 'claimed'
+      and not exists (select from mine m where m.key = t.key and m.fence = t.fence)
+    order by t.run, t.runnable
+    for update
 ), back as (
     update {schema}.weft_tasks t
     set state = 'waiting', worker = null, changed_at = clock_timestamp()
-    where t.worker = $1::bigint and t.state = 'claimed'
-      and not exists (select from mine m where m.key = t.key and m.fence = t.fence)
+    from ordered o
+    where t.key = o.key
     returning t.queue
 ), told as (
     select pg_notify('{tasks}', b.queue) from (select distinct queue from back) b

@@ -1,7 +1,8 @@
 -- Own runs that are due and free, in the order of priority, due time and creation, each in its next epoch; at most $1.
 -- New runs with a key are in the order of their turns, and alternate with the others.
--- Rows that another process has locked are skipped.  Each priority of each queue is read in the order of its index, so
--- runs that are due later are not looked at.  A parked run is only for messages that it takes while it is parked.
+-- Rows that another process has locked are skipped.  Each program of each priority of each queue is read in the order of
+-- its index: what this process cannot run, and what is due later, is not looked at.  The first of all programs together
+-- (`due`, `first`) say how many runs of which program to lock: those, and some more where others may be faster.
 -- $7 is the number of this claim.  It takes nothing if `settle` has come before it, and `settle` waits for its end.
 with recursive me as materialized (
     select from {schema}.weft_workers w where w.key = $5 and w.settled < $7::bigint for key share
@@ -27,50 +28,93 @@ with recursive me as materialized (
     ))
     from level l
     where l.priority is not null
+), program as materialized (
+    select {program} as program
+    from unnest($3::text[], $4::text[]) as k (workflow, version)
+    cross join lateral (values (k.workflow, k.version), (k.workflow, '')) as r (workflow, version)
+    union
+    select unnest('{0, 1}'::integer[])
+), due as materialized (
+    select queue, priority, program, least($1::bigint, count(*) filter (where place <= $1) + 1 + $1 / count(*) over ()) as most
+    from (
+        select l.queue, l.priority, p.program, row_number() over (order by l.priority desc, f.scheduled_at, f.run) as place
+        from level l
+        cross join program p
+        cross join lateral (
+            select q.run, q.scheduled_at
+            from {schema}.weft_queue q
+            where q.owner is null and q.turn is null and q.queue = l.queue and q.priority = l.priority
+              and q.program = p.program and q.scheduled_at <= extract(epoch from statement_timestamp())
+            order by q.scheduled_at, q.run
+            limit $1
+        ) f
+    ) n
+    group by queue, priority, program
 ), offered as materialized (
     select f.run, f.priority, f.scheduled_at, false as is_left
-    from level l
+    from due d
     cross join lateral (
         select q.run, q.priority, q.scheduled_at
         from {schema}.weft_queue q
         join {schema}.weft_runs r on r.key = q.run
-        where q.owner is null and q.turn is null and q.queue = l.queue and q.priority = l.priority
-          and q.scheduled_at <= extract(epoch from statement_timestamp())
+        where q.owner is null and q.turn is null and q.queue = d.queue and q.priority = d.priority
+          and q.program = d.program and q.scheduled_at <= extract(epoch from statement_timestamp())
           and {known}
         order by q.scheduled_at, q.run
-        limit $1
+        limit d.most
         for no key update of r skip locked
         for update of q skip locked
     ) f
+), first as materialized (
+    select queue, priority, program, least($1, count(*) filter (where place <= $1) + 1 + $1 / count(*) over ()) as most
+    from (
+        select l.queue, l.priority, p.program, row_number() over (order by l.priority desc, f.turn, f.run) as place
+        from level l
+        cross join program p
+        cross join lateral (
+            select q.run, q.turn
+            from {schema}.weft_queue q
+            where q.owner is null and q.turn is not null and q.queue = l.queue and q.priority = l.priority
+              and q.program = p.program
+            order by q.turn, q.run
+            limit $1
+        ) f
+    ) n
+    group by queue, priority, program
 ), in_turn as materialized (
     select f.run, f.priority, f.turn
-    from level l
+    from first d
     cross join lateral (
         select q.run, q.priority, q.turn
         from {schema}.weft_queue q
         join {schema}.weft_runs r on r.key = q.run
-        where q.owner is null and q.turn is not null and q.queue = l.queue and q.priority = l.priority
-          and {known}
+        where q.owner is null and q.turn is not null and q.queue = d.queue and q.priority = d.priority
+          and q.program = d.program and {known}
         order by q.turn, q.run
-        limit $1
+        limit d.most
         for no key update of r skip locked
         for update of q skip locked
     ) f
-), left_behind as materialized (
-    select f.run, f.priority, f.scheduled_at, w.ended_at is null as is_left
+), gone as materialized (
+    select w.key, w.ended_at is null as is_left
     from {schema}.weft_workers w
+    where (w.ended_at is not null or w.expires_at <= statement_timestamp()) and exists (select from me)
+      and (select q.run from {schema}.weft_queue q where q.owner = w.key limit 1) is not null
+), left_behind as materialized (
+    select f.run, f.priority, f.scheduled_at, o.is_left
+    from gone o
+    cross join program p
     cross join lateral (
         select q.run, q.priority, q.scheduled_at
         from {schema}.weft_queue q
         join {schema}.weft_runs r on r.key = q.run
-        where q.owner = w.key and q.queue = any($2) and q.scheduled_at <= extract(epoch from statement_timestamp())
+        where q.owner = o.key and q.program = p.program and q.queue = any($2) and q.scheduled_at <= extract(epoch from statement_timestamp())
           and {known}
         order by q.priority desc, q.scheduled_at, q.run
         limit $1
         for no key update of r skip locked
         for update of q skip locked
     ) f
-    where (w.ended_at is not null or w.expires_at <= statement_timestamp()) and exists (select from me)
 ), timed as (
     select * from offered
     union all
@@ -86,7 +130,7 @@ with recursive me as materialized (
     limit $1
 ), held as (
     update {schema}.weft_queue q
-    set owner = $5::bigint, turn = null, claim = $7
+    set owner = $5::bigint, turn = null, claim = $7, seen = q.wake
     where q.run = any(array(select p.run from picked p))
 ), raised as (
     update {schema}.weft_runs r

@@ -1,16 +1,41 @@
 -- At most $1 steps of the queues $2 for the worker $5, which knows the workflows $3 in the versions $4; the most urgent
 -- first.  Steps of a worker whose lease is over are offered again, unless $6 workers have died with one of them: then it
 -- has ended, without an outcome.  Rows that another process has locked are skipped.
-with dead as materialized (
-    select t.key, t.priority, t.workflow, t.version,
-           t.deaths + case when w.ended_at is null then 1 else 0 end as deaths
-    from {schema}.weft_tasks t
-    left join {schema}.weft_workers w on w.key = t.worker
-    where t.state = 'claimed' and t.queue = any($2::text[])
+-- $7 to $9 are the outcomes of steps that this worker has claimed before, as in finish_tasks: a place that has become
+-- free is filled by the statement that stores why.  Their rows are locked first: nothing is waited for after that.
+with recursive ordered as materialized (
+    select t.key, g.outcome
+    from unnest($7::bigint[], $8::integer[], $9::bytea[]) as g (key, fence, outcome)
+    join {schema}.weft_tasks t on t.key = g.key and t.fence = g.fence and t.state = 'claimed'
+    order by t.run, t.runnable
+    for update of t
+), done as (
+    update {schema}.weft_tasks t
+    set state = 'done', outcome = o.outcome, worker = null, changed_at = clock_timestamp()
+    from ordered o
+    where t.key = o.key
+    returning t.owner
+), busy as (
+    select min(t.worker) as worker from {schema}.weft_tasks t where t.state = 'claimed'
+    union all
+    select (select min(t.worker) from {schema}.weft_tasks t where t.state = 'claimed' and t.worker > b.worker)
+    from busy b
+    where b.worker is not null
+), dead as materialized (
+    select f.key, f.priority, f.workflow, f.version,
+           f.deaths + case when w.key is not null and w.ended_at is null then 1 else 0 end as deaths
+    from busy b
+    left join {schema}.weft_workers w on w.key = b.worker
+    cross join lateral (
+        select t.key, t.priority, t.workflow, t.version, t.deaths
+        from {schema}.weft_tasks t
+        where t.state = 'claimed' and t.worker = b.worker and t.queue = any($2::text[])
+        order by t.key
+        limit $1
+        for update skip locked
+    ) f
+    where (select count(*) from ordered) >= 0
       and (w.key is null or w.ended_at is not null or w.expires_at <= statement_timestamp())
-    order by t.key
-    limit $1
-    for update of t skip locked
 ), lost as (
     update {schema}.weft_tasks t
     set state = 'done', outcome = null, worker = null, deaths = d.deaths, fence = t.fence + 1,
@@ -18,20 +43,32 @@ with dead as materialized (
     from dead d
     where t.key = d.key and d.deaths >= $6::integer
     returning t.owner
+), program as materialized (
+    select {program} as program from unnest($3::text[], $4::text[]) as r (workflow, version)
+    union
+    select 0
 ), waiting as materialized (
-    select t.key, t.priority, t.deaths
-    from {schema}.weft_tasks t
-    where t.state = 'waiting' and t.queue = any($2)
-      and exists (
-          select from unnest($3::text[], $4::text[]) as k (workflow, version)
-          where k.workflow = t.workflow and k.version = t.version
-      )
-      and not exists (
-          select from {schema}.weft_runs r where r.id = t.run and r.status in ('completed', 'failed', 'cancelled')
-      )
-    order by t.priority desc, t.key
-    limit $1
-    for update skip locked
+    select f.key, f.priority, f.deaths
+    from unnest($2) as n (queue)
+    cross join program p
+    cross join lateral (
+        select t.key, t.priority, t.deaths
+        from {schema}.weft_tasks t
+        where t.state = 'waiting' and t.queue = n.queue and t.program = p.program
+          and exists (
+              select from unnest($3, $4) as k (workflow, version)
+              where k.workflow = t.workflow and k.version = t.version
+          )
+          and not exists (
+              select from {schema}.weft_runs r
+              where r.id = t.run and r.status in ('completed', 'failed', 'cancelled')
+              offset 0
+          )
+        order by t.priority desc, t.key
+        limit $1
+        for update skip locked
+    ) f
+    where (select count(*) from ordered) >= 0
 ), picked as materialized (
     select o.key, o.deaths
     from (
@@ -54,7 +91,7 @@ with dead as materialized (
 ), told as (
     select pg_notify(w.channel, 'answers')
     from {schema}.weft_workers w
-    where w.key in (select owner from held union all select owner from lost) and w.ended_at is null
+    where w.key in (select owner from held union all select owner from lost union all select owner from done) and w.ended_at is null
 )
 select h.key, h.fence, h.run, h.workflow, h.version, h.body
 from (select count(*) as count from told) n

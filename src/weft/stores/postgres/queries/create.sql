@@ -6,9 +6,9 @@ with created as (
     )
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16)
     on conflict (id) do nothing
-    returning key
+    returning key, workflow, version
 ), entered as (
-    insert into {schema}.weft_queue (run, owner, scheduled_at, wake, queue)
-    select key, $15::bigint, 'infinity', 0, $16::text from created
+    insert into {schema}.weft_queue (run, owner, scheduled_at, wake, queue, program)
+    select r.key, $15::bigint, 'infinity', 0, $16::text, {program} from created r
 )
 select key from created

@@ -1,4 +1,5 @@
--- Delete runs that are locked, and all that belongs to them, unless another owner that is alive has them.
+-- Delete runs that are locked, and all that belongs to them, unless another owner that is alive has them.  The other rows
+-- that somebody else may want are locked in the order of ADR 40.
 with gone as (
     select r.key, r.id
     from {schema}.weft_runs r
@@ -19,12 +20,28 @@ with gone as (
     delete from {schema}.weft_progress p using gone g where p.run = g.key
 ), inbox as (
     delete from {schema}.weft_inbox i using gone g where i.run = g.key
+), ordered as materialized (
+    select q.run from {schema}.weft_queue q where q.run = any(array(select g.key from gone g)) order by q.run for update
+), ordered_values as materialized (
+    select v.run, v.hash
+    from {schema}.weft_task_values v
+    where (select count(*) from ordered) >= 0 and v.run = any(array(select g.id from gone g))
+    order by v.run, v.hash
+    for update
+), ordered_tasks as materialized (
+    select t.key
+    from {schema}.weft_tasks t
+    where (select count(*) from ordered_values) >= 0 and t.run = any(array(select g.id from gone g))
+    order by t.run, t.runnable
+    for update
 ), tasks as (
-    delete from {schema}.weft_tasks t using gone g where t.run = g.id
+    delete from {schema}.weft_tasks t using ordered_tasks o where t.key = o.key
 ), task_values as (
-    delete from {schema}.weft_task_values v using gone g where v.run = g.id
+    delete from {schema}.weft_task_values v using ordered_values o where v.run = o.run and v.hash = o.hash
+), deadlines as (
+    delete from {schema}.weft_deadlines d using gone g where d.run = g.key
 ), queue as (
-    delete from {schema}.weft_queue q using gone g where q.run = g.key
+    delete from {schema}.weft_queue q using ordered o where q.run = o.run
 ), runs as (
     delete from {schema}.weft_runs r using gone g where r.key = g.key returning r.key
 )

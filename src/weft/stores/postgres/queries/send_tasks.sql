@@ -1,6 +1,7 @@
 -- Offer steps of this owner, $1, to the workers of their queues, with the large values that they share.
 -- One that is there in the same attempt is adopted: the run has a new owner, or this was sent before, in doubt.  Another
--- attempt takes the place of the one that is there.  A row of a later epoch is left alone, and not returned.
+-- attempt takes the place of the one that is there.  What an owner sends whose run another one has taken is not written,
+-- and not returned.
 with given as materialized (
     select *
     from unnest(
@@ -11,18 +12,20 @@ with given as materialized (
     insert into {schema}.weft_task_values (run, hash, body)
     select v.run, v.hash, v.body
     from unnest($11::text[], $12::bytea[], $13::bytea[]) as v (run, hash, body)
-    order by v.run, v.hash
+    order by v.run collate "C", v.hash
     on conflict (run, hash) do update set changed_at = clock_timestamp()
 ), sent as (
     insert into {schema}.weft_tasks as t (
-        run, runnable, attempt, epoch, queue, priority, workflow, version, owner, body
+        run, runnable, attempt, epoch, queue, priority, workflow, version, program, owner, body
     )
-    select g.run, g.runnable, g.attempt, g.epoch, g.queue, g.priority, g.workflow, g.version, $1::bigint, g.body
-    from given g
-    order by g.run, g.runnable
+    select r.run, r.runnable, r.attempt, r.epoch, r.queue, r.priority, r.workflow, r.version, {program}, $1::bigint,
+           r.body
+    from given r
+    where not exists (select from {schema}.weft_runs o where o.id = r.run and o.epoch > r.epoch)
+    order by r.run collate "C", r.runnable collate "C"
     on conflict (run, runnable) do update
     set owner = excluded.owner, epoch = excluded.epoch, queue = excluded.queue, priority = excluded.priority,
-        workflow = excluded.workflow, version = excluded.version, attempt = excluded.attempt,
+        workflow = excluded.workflow, version = excluded.version, program = excluded.program, attempt = excluded.attempt,
         state = case when t.attempt = excluded.attempt then t.state else 'waiting' end,
         worker = case when t.attempt = excluded.attempt then t.worker end,
         outcome = case when t.attempt = excluded.attempt then t.outcome end,

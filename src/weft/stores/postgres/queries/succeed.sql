@@ -1,10 +1,11 @@
--- Let the run $2 continue the run $1, which is locked: the messages of that one are for it, and it is in the same queue.
+-- Let the run $2 continue the run $1, which is locked: the messages of that one are for it, it is in the same queue, and
+-- it has the same unique key.
 -- The row of the old run in the queue goes, unless it is owned or has work left.
 with old as (
     update {schema}.weft_runs set successor = $2 where id = $1
-    returning key, queue, priority, status in ('completed', 'failed', 'cancelled') as is_finished
+    returning key, queue, priority, unique_key, status in ('completed', 'failed', 'cancelled') as is_finished
 ), new as (
-    update {schema}.weft_runs r set queue = o.queue, priority = o.priority
+    update {schema}.weft_runs r set queue = o.queue, priority = o.priority, unique_key = o.unique_key
     from old o
     where r.id = $2
     returning r.key, r.queue, r.priority

@@ -1,0 +1,1 @@
+delete from {schema}.weft_jobs where id = $1 returning 1
