@@ -331,4 +331,4 @@ def _set(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
 
 
 REAPING = 5.0
-"""For how many seconds, at most, ``close`` waits for killed processes to end."""
+"""Longest time that ``close`` waits for killed processes to end, in seconds."""

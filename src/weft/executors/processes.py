@@ -40,7 +40,7 @@ from weft.executors.transfer import is_sign_of_life, pack, report_in, ticket_of,
 
 CAPACITY = 1_000
 EXIT_GRACE = 1.0
-"""For how many seconds a process may clean up after its pipe was closed."""
+"""Seconds that a process gets for cleanup after its pipe was closed."""
 
 
 class ProcessExecutor(Pool):

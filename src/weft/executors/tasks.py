@@ -23,7 +23,7 @@ from weft.executors.outbox import Outbox
 
 CAPACITY = 1_000
 CANCEL_GRACE = 1.0
-"""For how many seconds, at most, ``close`` lets cancelled coroutines clean up."""
+"""Longest time that ``close`` leaves cancelled coroutines for cleanup, in seconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class TaskExecutor:
         self._tasks: dict[int, asyncio.Task[Outcome]] = {}
         """Every task that has not ended, cancelled or not."""
         self._live: dict[int, float] = {}
-        """When each ticket began that is to be collected."""
+        """Start time of each uncollected ticket."""
         self._places = 0
         """How many tickets are inside: their task has not ended, or their outcome was not collected."""
         self._lent: set[int] = set()

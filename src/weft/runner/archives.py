@@ -22,7 +22,7 @@ from weft.log.hash_chain import GENESIS
 from weft.log.redaction import Redact, Redaction
 from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.runner.execution.status import text_of_failures
-from weft.runner.handle import AsyncHandle, RunHandle, RunRef, as_ref
+from weft.runner.handle import AsyncHandle, RunHandle, RunRef, as_ref, id_of
 from weft.runner.queries import RunnerQueries
 
 IMPORTED = "it was imported from a file: fork() makes another run of it, and resume() continues it under its own id"
@@ -43,7 +43,7 @@ class RunnerArchives(RunnerQueries):
             await self._runtime.ownership.again(run.load)
         return diff(runs[0], runs[1])
 
-    async def export(self, id: str, path: str | Path, *, redact: Redact | None = None) -> None:
+    async def export(self, id: str | RunHandle[Any], path: str | Path, *, redact: Redact | None = None) -> None:
         """
         Write the run *id*, as far as it is stored, to one file: log, definitions and values.
 
@@ -56,9 +56,10 @@ class RunnerArchives(RunnerQueries):
 
         Raises:
             RunNotFound: no run has this id.
-            InvalidArgument: *redact* is something else.
+            InvalidArgument: *redact* is something else, or names what the run does not have.
             UnencodableValue: what *redact* returned could not be written.
         """
+        id = id_of(id)
         self._runtime.check_open()
         redaction = None if redact is None or redact is False else Redaction(redact, secrets.token_bytes(32))
         worker = await self._runtime.lookup.held(id)

@@ -35,6 +35,7 @@ from weft.errors import Interrupted, RunnerClosed
 from weft.log.redaction import Redact
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
+from weft.ports.deadlines import Endangered
 from weft.ports.executor import Executor
 from weft.ports.scheduler import Scheduler
 from weft.ports.store import FINISHED, LogStore, RunRecord, RunStatus, Store
@@ -56,7 +57,7 @@ from weft.typing import In, Out, PoliciesMode
 T = TypeVar("T")
 
 LAST_WORDS = 1.0
-"""For how many seconds what is still in the loop of a closed runner may tidy up."""
+"""Seconds that tasks left in a closed runner's loop get for cleanup."""
 
 _log = logging.getLogger("weft.runner")
 
@@ -79,7 +80,7 @@ class Runner(BlockingScheduleCommands):
         clock: Clock | None = None,
         counters: Counters | None = None,
         modules: Iterable[ModuleType] = (),
-        collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
+        collector: Literal["auto", "unchanged", "seldom"] | Thresholds = "auto",
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
         resident: int = RESIDENT,
@@ -251,6 +252,7 @@ class Runner(BlockingScheduleCommands):
         id: str | None = None,
         open: bool = False,  # noqa: A002 - what one would say
         if_exists: IfExists = "same",
+        unique: str | None = None,
         portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
@@ -275,6 +277,7 @@ class Runner(BlockingScheduleCommands):
                 id=id,
                 open=open,
                 if_exists=if_exists,
+                unique=unique,
                 portable=portable,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
@@ -302,6 +305,7 @@ class Runner(BlockingScheduleCommands):
         ids: Iterable[str] | None = None,
         open: bool = False,  # noqa: A002 - what one would say
         if_exists: IfExists = "same",
+        unique: Iterable[str] | None = None,
         portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
@@ -325,6 +329,7 @@ class Runner(BlockingScheduleCommands):
                 ids=ids if ids is None or isinstance(ids, str) else list(ids),
                 open=open,
                 if_exists=if_exists,
+                unique=unique,
                 portable=portable,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
@@ -449,15 +454,15 @@ class Runner(BlockingScheduleCommands):
         """Send the run *id* the signal *name*; see :meth:`AsyncRunner.signal`."""
         self._do(self._inner.signal(id, name, value, key=key, by=by))
 
-    def truncate(self, id: str) -> int:
+    def truncate(self, id: str | Handle[Any]) -> int:
         """Remove the events of the run *id* before its last snapshot; see :meth:`AsyncRunner.truncate`."""
         return self._do(self._inner.truncate(id))
 
-    def compact(self, id: str) -> int:
+    def compact(self, id: str | Handle[Any]) -> int:
         """Store the old events of the run *id* in less space; see :meth:`AsyncRunner.compact`."""
         return self._do(self._inner.compact(id))
 
-    def continue_as_new(self, id: str, new_id: str | None = None, *, by: str | None = None) -> Handle:
+    def continue_as_new(self, id: str | Handle[Any], new_id: str | None = None, *, by: str | None = None) -> Handle:
         """Start another run from the state of the run *id*; see :meth:`AsyncRunner.continue_as_new`."""
         return Handle(self, self._do(self._inner.continue_as_new(id, new_id, by=by)).ref)
 
@@ -550,6 +555,10 @@ class Runner(BlockingScheduleCommands):
         """Return how many runs are stored, by workflow and status; see :meth:`AsyncRunner.tally`."""
         return self._do(self._inner.tally())
 
+    def endangered(self, *, limit: int = 100) -> list[Endangered]:
+        """Return the runs whose deadline is in danger or past; see :meth:`AsyncRunner.endangered`."""
+        return self._do(self._inner.endangered(limit=limit))
+
     def histogram(self, *, since: Time, width: float, workflow: str | None = None) -> dict[tuple[int, RunStatus], int]:
         """Return how many runs were created when; see :meth:`AsyncRunner.histogram`."""
         return self._do(self._inner.histogram(since=since, width=width, workflow=workflow))
@@ -565,7 +574,7 @@ class Runner(BlockingScheduleCommands):
         """Return how many runs the store has; see :meth:`AsyncRunner.count`."""
         return self._do(self._inner.count(status=status, workflow=workflow, failed=failed, since=since))
 
-    def delete(self, id: str) -> None:
+    def delete(self, id: str | Handle[Any]) -> None:
         """Delete the stored run *id*; see :meth:`AsyncRunner.delete`."""
         self._do(self._inner.delete(id))
 
@@ -579,17 +588,17 @@ class Runner(BlockingScheduleCommands):
         """Delete closed runs that were last written *before* a time; see :meth:`AsyncRunner.purge`."""
         return self._do(self._inner.purge(before=before, statuses=statuses, limit=limit))
 
-    def checkpoint(self, id: str) -> None:
+    def checkpoint(self, id: str | Handle[Any]) -> None:
         """Write everything that has happened in the run *id*."""
         self._do(self._inner.checkpoint(id))
 
-    def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
+    def stop(self, id: str | Handle[Any], *, persist: bool = True, grace: float | None = None) -> None:
         """Release the run *id*; see :meth:`AsyncRunner.stop`."""
         self._do(self._inner.stop(id, persist=persist, grace=grace))
 
     def resume(
         self,
-        id: str,
+        id: str | Handle[Any],
         *,
         workflow: Workflow | None = None,
         strict: bool = False,
@@ -655,7 +664,7 @@ class Runner(BlockingScheduleCommands):
         )
         return [Handle(self, handle.ref) for handle in resumed]
 
-    def evict(self, id: str | None = None) -> Evicted:
+    def evict(self, id: str | Handle[Any] | None = None) -> Evicted:
         """Let the values that nothing needs leave memory; see :meth:`AsyncRunner.evict`."""
         return self._do(self._inner.evict(id))
 
@@ -671,26 +680,26 @@ class Runner(BlockingScheduleCommands):
         self._do(self._inner.cancel(id, reason, component=component, by=by))
 
     def set_policies(
-        self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None
+        self, id: str | Handle[Any], policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None
     ) -> None:
         """Put *policies* in force for the run *id*, from the next decision on."""
         self._do(self._inner.set_policies(id, policies, mode=mode, by=by))
 
-    def add(self, id: str, fragment: object, *, to: object = None, by: str | None = None) -> None:
+    def add(self, id: str | Handle[Any], fragment: object, *, to: object = None, by: str | None = None) -> None:
         """Add to the workflow of the run *id* alone; see :meth:`AsyncRunner.add`."""
         self._do(self._inner.add(id, fragment, to=to, by=by))
 
-    def remove(self, id: str, which: object, *, by: str | None = None) -> None:
+    def remove(self, id: str | Handle[Any], which: object, *, by: str | None = None) -> None:
         """Remove a component from the workflow of the run *id* alone; see :meth:`AsyncRunner.remove`."""
         self._do(self._inner.remove(id, which, by=by))
 
-    def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
+    def preview(self, id: str | Handle[Any], policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
         """Return what ``set_policies`` would change for pending work of the run *id*."""
         return self._do(self._inner.preview(id, policies, mode=mode))
 
     def retry(
         self,
-        id: str,
+        id: str | Handle[Any],
         which: object = None,
         *,
         policy: Any = None,
@@ -703,7 +712,12 @@ class Runner(BlockingScheduleCommands):
         return Handle(self, self._do(retried).ref)
 
     def discard(
-        self, id: str, which: object = None, *, context: Mapping[str, Any] | None = None, by: str | None = None
+        self,
+        id: str | Handle[Any],
+        which: object = None,
+        *,
+        context: Mapping[str, Any] | None = None,
+        by: str | None = None,
     ) -> Handle:
         """Discard dead letters of the run *id*; see :meth:`AsyncRunner.discard`."""
         return Handle(self, self._do(self._inner.discard(id, which, context=context, by=by)).ref)
@@ -711,7 +725,7 @@ class Runner(BlockingScheduleCommands):
     @overload
     def fork(
         self,
-        id: str,
+        id: str | Handle[Any],
         new_id: str | None = None,
         *,
         at: object = None,
@@ -725,7 +739,7 @@ class Runner(BlockingScheduleCommands):
     @overload
     def fork(
         self,
-        id: str,
+        id: str | Handle[Any],
         new_id: str | None = None,
         *,
         at: object = None,
@@ -738,7 +752,7 @@ class Runner(BlockingScheduleCommands):
     ) -> Preview: ...
     def fork(
         self,
-        id: str,
+        id: str | Handle[Any],
         new_id: str | None = None,
         *,
         at: object = None,
@@ -761,7 +775,7 @@ class Runner(BlockingScheduleCommands):
         """Return the differences of two runs; see :meth:`AsyncRunner.diff`."""
         return self._do(self._inner.diff(one, other))
 
-    def export(self, id: str, path: str | Path, *, redact: Redact | None = None) -> None:
+    def export(self, id: str | Handle[Any], path: str | Path, *, redact: Redact | None = None) -> None:
         """Write the run *id* to one file; see :meth:`AsyncRunner.export`."""
         self._do(self._inner.export(id, path, redact=redact))
 
@@ -772,7 +786,7 @@ class Runner(BlockingScheduleCommands):
     @overload
     def upgrade(
         self,
-        id: str,
+        id: str | Handle[Any],
         workflow: Workflow,
         *,
         again: Collection[object] = (),
@@ -782,7 +796,7 @@ class Runner(BlockingScheduleCommands):
     @overload
     def upgrade(
         self,
-        id: str,
+        id: str | Handle[Any],
         workflow: Workflow,
         *,
         again: Collection[object] = (),
@@ -791,7 +805,7 @@ class Runner(BlockingScheduleCommands):
     ) -> Preview: ...
     def upgrade(
         self,
-        id: str,
+        id: str | Handle[Any],
         workflow: Workflow,
         *,
         again: Collection[object] = (),

@@ -26,7 +26,7 @@ class Checkpoints(msgspec.Struct, frozen=True):
 
     name: str
     every: int | None
-    """After how many completed runnables to write; None if their number does not matter."""
+    """Number of completed runnables that causes a write; None if it does not matter."""
     lag: int | None
     """How many events may not be durable yet when something that depends on them starts; None if any number."""
     at_idle: bool = True

@@ -1,5 +1,5 @@
 """
-Changes the thresholds of Python's garbage collector while a runner that asks for it is open.
+Changes the thresholds of Python's garbage collector while a runner has many live runs, or asks for it.
 
 The thresholds belong to the whole process:
 
@@ -20,13 +20,14 @@ switched the collector off, it stays off; if the application sets thresholds mea
 from __future__ import annotations
 
 import gc
+import sys
 import threading
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 from weft.errors import InvalidOption
 
 Thresholds = tuple[int, int, int]
-"""After how many new objects the young ones are looked at, after how many times that the middle ones, then all."""
+"""Thresholds of the collector: new objects before the young ones are examined, then how often before older ones."""
 
 SELDOM: Final[Thresholds] = (10_000, 5, 20)
 """
@@ -34,6 +35,14 @@ For thousands of live runs: all objects are looked at after 1.2 million new ones
 
 A young collection takes 3 to 10 ms and a middle one up to 30, so no run is kept from the loop for longer than by other
 slices of work.  Garbage in cycles, such as a run that has left, stays until then: 200 MB at most, roughly.
+"""
+
+MANY: Final = 256
+FEW: Final = 128
+"""
+With "auto": how many live runs make full collections rare, and with fewer than how many they are as before.
+
+Runs that finish or leave memory are freed without the collector, so that little waits for it.
 """
 
 _lock = threading.Lock()
@@ -45,21 +54,56 @@ _set: Thresholds | None = None
 """The thresholds that were set here, while a runner is open."""
 
 
-def as_thresholds(given: object) -> Thresholds | None:
+def as_thresholds(given: object) -> Thresholds | Literal["auto"] | None:
     """
     Return the thresholds that *given* asks for; None if they are to stay as they are.
 
     Raises:
         InvalidOption: it is neither a known name nor three numbers.
     """
+    if given == "auto":
+        return "auto"
     if given == "unchanged":
         return None
     if given == "seldom":
         return SELDOM
     three = cast("tuple[object, ...]", given) if isinstance(given, tuple) else ()
     if len(three) != 3 or not all(isinstance(each, int) and 0 < each < 1 << 31 for each in three):
-        raise InvalidOption(f"collector={given!r}: use 'unchanged', 'seldom' or three numbers, as gc.set_threshold()")
+        use = "use 'auto', 'unchanged', 'seldom' or three numbers, as gc.set_threshold()"
+        raise InvalidOption(f"collector={given!r}: {use}")
     return cast("Thresholds", three)
+
+
+class Crowd:
+    """Makes full collections rare while one runner has many live runs."""
+
+    __slots__ = ("few", "many")
+
+    def __init__(self) -> None:
+        self.many = sys.maxsize
+        """Call :meth:`grown` when this many runs are live."""
+        self.few = -1
+        """Call :meth:`shrunk` when fewer runs than this are live."""
+
+    def open(self) -> None:
+        """Begin to look at how many live runs there are."""
+        self.many = MANY
+
+    def grown(self) -> None:
+        """Make full collections rare."""
+        hold(SELDOM)
+        self.many, self.few = sys.maxsize, FEW
+
+    def shrunk(self) -> None:
+        """Let them be as they were."""
+        release(SELDOM)
+        self.many, self.few = MANY, -1
+
+    def close(self) -> None:
+        """Leave the collector alone from now on."""
+        if self.few >= 0:
+            self.shrunk()
+        self.many = sys.maxsize
 
 
 def hold(thresholds: Thresholds) -> None:

@@ -5,16 +5,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from weft.core import events as ev
-from weft.core.run.external import failure_from, parse_token
+from weft.core.run.external import failure_from, open_step, parse_token
 from weft.core.run.texts import check_text_or_none
-from weft.errors import InvalidToken, RunClosed, RunNotFound, RunNotHeld, RunParked, TokenExpired
+from weft.errors import InvalidToken, RunClosed, RunNotFound, RunNotHeld, RunParked, TokenExpired, WeftError
 from weft.log import check_encodable
 from weft.runner.execution.external import complete_step, fail_step
 from weft.runner.execution.worker import Worker
 from weft.runner.histories import RunnerHistories
+
+MOST_READ: Final = 4096
+"""Of a run elsewhere with more events than these, a token is not looked for: reading its log would take too long."""
 
 
 class ExternalCompletions(RunnerHistories):
@@ -25,7 +28,9 @@ class ExternalCompletions(RunnerHistories):
         Complete the external step that *token* is for, with *value*.
 
         When this returns, that is stored.  A run that is not in this runner, or that no process drives, finds it in its
-        inbox; a token that works no more is refused there, with a warning of the logger ``weft.runner``.
+        inbox.  The token is first looked for in what is stored of such a run, if that has no more than 4,096 events.
+        One that stops working after that is refused by the process that drives the run, with a warning of the logger
+        ``weft.runner``.
 
         Args:
             token: what ``weft.current().token`` was in the step.
@@ -65,7 +70,7 @@ class ExternalCompletions(RunnerHistories):
     ) -> None:
         """Let the worker of the run of *token* make a *change*; a run that is not here gets a *message*."""
         check_text_or_none("by", by)
-        run, _ = parse_token(token)
+        run, secret = parse_token(token)
         try:
             worker = await self._runtime.lookup.changeable(run)
             change(worker)
@@ -76,6 +81,28 @@ class ExternalCompletions(RunnerHistories):
         except (RunNotHeld, RunParked) as refused:
             if not self._runtime.mailbox.is_there:
                 raise refused from None
+            await self._check_elsewhere(run, secret)
             await self._runtime.mailbox.post(run, "completion", message)
         else:
             await self._runtime.lookup.written(worker)
+
+    async def _check_elsewhere(self, run: str, secret: str) -> None:
+        """
+        See, in what is stored of a *run*, that a token is in force: when the message is taken in, its sender is gone.
+
+        The inbox is read first: what leaves it meanwhile is in the log, which is read after it.
+
+        Raises:
+            TokenExpired, InvalidToken: it is not.
+        """
+        record = await self._runtime.ownership.record(run)
+        if record.head > MOST_READ:
+            return
+        try:
+            messages = await self._runtime.mailbox.unread(run)
+            memory = (await self._runtime.loader.read(run)).run.memory
+        except WeftError:  # values or code that are not known here: the owner has them, and judges
+            return
+        if any(getattr(message, "token", None) == secret for message in messages):
+            raise TokenExpired(run, "it was used, and the run takes that in when it is driven")
+        open_step(memory, secret)

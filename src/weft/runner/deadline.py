@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Deadline:
-    """So many *seconds* from now, by the clock of the running loop."""
+    """Create a deadline *seconds* from now, by the loop's clock."""
 
     __slots__ = ("_waits", "at")
 

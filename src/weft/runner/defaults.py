@@ -49,19 +49,19 @@ def _lacks(given: Any) -> str | None:
 
 def _store_at(where: str | Path) -> LogStore:
     """Return the store at *where*: a path of a file, ``sqlite:`` and one, ``postgresql://...``, or ``memory:``."""
-    from weft.stores import MemoryStore, PostgresStore, SQLiteStore
+    import weft.stores as stores  # each of them is imported when it is first used
 
     scheme, colon, rest = str(where).partition(":")
     if isinstance(where, Path) or not colon or len(scheme) == 1:  # the letter of a drive
         if not str(where).strip():
             raise InvalidOption(f"Runner({where!r}): {_USE}")
-        return SQLiteStore(where)
+        return stores.SQLiteStore(where)
     if scheme == "memory" and not rest:
-        return MemoryStore()
+        return stores.MemoryStore()
     if scheme == "sqlite" and rest:
-        return SQLiteStore(rest.removeprefix("//"))
+        return stores.SQLiteStore(rest.removeprefix("//"))
     if scheme in {"postgresql", "postgres"} and rest.startswith("//"):
-        return PostgresStore(str(where))
+        return stores.PostgresStore(str(where))
     raise InvalidOption(f"Runner({where!r}): {_USE}")
 
 

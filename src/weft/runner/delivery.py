@@ -1,10 +1,10 @@
 """
-Tells a run something, wherever it is: a worker that is here is told at once, other runs find a message in their inbox.
+Delivers a call to a run, wherever it is: a worker in this process receives it at once, other runs by their inbox.
 
     here ──────────► the command of its worker, as durable as the strategy requires when the caller is told
     elsewhere ─────► a message in the store, which the process that drives the run, now or later, takes in
     continued ─────► the run that has taken its place, for inputs and signals
-    finished ──────► refused, unless what is told has been told before
+    finished ──────► refused, unless the same call was delivered before
 
 Invariant: an input or a signal that becomes a message has a key, so a message that is stored twice counts once.
 """

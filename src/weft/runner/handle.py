@@ -12,6 +12,7 @@ import msgspec
 from weft.core.events import AnyEvent
 from weft.core.functions.outlet import Progress
 from weft.core.run.run import Run
+from weft.errors import RunNotFound
 from weft.ports.store import RunStatus
 from weft.runner.execution.streams import StreamItem
 from weft.typing import Out_co
@@ -224,7 +225,20 @@ class AsyncHandle(RunHandle[Out_co]):
 
 def as_ref(run: str | RunHandle[Any]) -> RunRef:
     """Return the run that a caller refers to by an id or a handle."""
-    return run.ref if isinstance(run, RunHandle) else RunRef(run, is_named=True)
+    return run.ref if isinstance(run, RunHandle) else RunRef(id_of(run), is_named=True)
+
+
+def id_of(run: str | RunHandle[Any]) -> str:
+    """
+    Return the id of the run that a caller refers to by an id or a handle.
+
+    Raises:
+        RunNotFound: it is neither.
+    """
+    given: Any = run
+    if isinstance(given, str | RunHandle):
+        return given if isinstance(given, str) else given.id
+    raise RunNotFound(given)
 
 
 H_co = TypeVar("H_co", bound=RunHandle[Any], covariant=True)

@@ -16,6 +16,7 @@ from weft.runner.archives import RunnerArchives
 from weft.runner.durability.rehydration import Unusable
 from weft.runner.durability.truncation import last_unneeded
 from weft.runner.execution.worker import Worker
+from weft.runner.handle import RunHandle, id_of
 from weft.runner.slices import pause
 
 PAGE: Final = 2_000
@@ -38,7 +39,7 @@ class Cut(NamedTuple):
 class RunnerHistories(RunnerArchives):
     """The methods of a runner that make histories shorter."""
 
-    async def truncate(self, id: str) -> int:
+    async def truncate(self, id: str | RunHandle[Any]) -> int:
         """
         Remove the events of the run *id* before its last snapshot, and the values that only they refer to.
 
@@ -58,6 +59,7 @@ class RunnerHistories(RunnerArchives):
             RunBusy: it goes on so fast that its log changes at every try.
             InvalidOption: the store cannot truncate logs.
         """
+        id = id_of(id)
         self._runtime.check_open()
         store = self._runtime.store
         if not isinstance(store, TruncatingStore) or not isinstance(store, SnapshotStore):
@@ -153,7 +155,7 @@ class RunnerHistories(RunnerArchives):
             await pause()
         return Cut(first, link, sorted(gone - kept - snapshot.references().facts))
 
-    async def compact(self, id: str) -> int:
+    async def compact(self, id: str | RunHandle[Any]) -> int:
         """
         Store the old events of the run *id* in less space; nothing that is read changes.
 
@@ -166,6 +168,7 @@ class RunnerHistories(RunnerArchives):
             RunNotFound: no run has this id.
             InvalidOption: the store has no such form.
         """
+        id = id_of(id)
         self._runtime.check_open()
         store = self._runtime.store
         if not isinstance(store, CompactStore):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from weft.core import events as ev
 from weft.core.functions.outlet import Progress
-from weft.errors import InvalidOption, InvalidSignal, NoStreams, RunParked
+from weft.errors import InvalidOption, InvalidSignal, NoStreams, RunClosed, RunParked
 from weft.log.value_decoder import Values
 from weft.ports.store import FINISHED, RunRecord
 from weft.ports.streams import Chunk, StreamStore
@@ -30,7 +30,7 @@ WATCHED: Final = (0.01, 1.5, 0.5)
 ANSWERED: Final = 2.0
 """How many seconds another process gets to say how far its steps have come."""
 TAKEN_IN: Final = 1.0
-"""How many seconds another process gets to take in a signal, before the sender is told only that it is stored."""
+"""How many seconds another process gets to take in a signal, before the sender learns only that it is stored."""
 
 
 class LiveViews(ExternalCompletions):
@@ -128,6 +128,7 @@ class LiveViews(ExternalCompletions):
 
         Raises:
             InvalidSignal: it was refused.
+            RunClosed: the run has finished before it was taken in.
         """
         before, signal = posted.record, posted.signal
         if before is None or before.owner is None:
@@ -141,7 +142,12 @@ class LiveViews(ExternalCompletions):
                 if isinstance(event, ev.SignalRefused) and event.key == signal.key:
                     raise InvalidSignal(signal.name, event.reason)
             position = record.head
-            if is_taken or record.status in FINISHED or asyncio.get_running_loop().time() > until:
+            if is_taken or asyncio.get_running_loop().time() > until:
+                return
+            if record.status in FINISHED:
+                left = await self._runtime.mailbox.unread(before.id)
+                if any(isinstance(each, ev.SignalReceived) and each.key == signal.key for each in left):
+                    raise RunClosed(before.id, record.reason, status=record.status)
                 return
             await asyncio.sleep(seconds)
 

@@ -118,13 +118,13 @@ def check_deadline(value: object) -> None:
 
 def check_timeout(value: object) -> None:
     """
-    Refuse a timeout of a wait that is not a number of seconds.
+    Refuse a timeout of a wait that is not a number of seconds, 0 or more.
 
     Raises:
         InvalidOption: it is something else.
     """
-    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
-        raise InvalidOption(f"timeout={value!r:.80}: use a number of seconds, or None to wait without an end")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
+        raise InvalidOption(f"timeout={value!r:.80}: use a number of seconds, 0 or more, or None for no end")
 
 
 def check_grace(value: object) -> None:
@@ -254,6 +254,8 @@ class StartRequest(msgspec.Struct, frozen=True):
     """The caller, as that one names itself."""
     encoded: Encoded | None = None
     """The input as bytes, if it was encoded before."""
+    unique: str | None = None
+    """The unique key of the run, which no other unfinished run of its workflow has."""
 
     def __post_init__(self) -> None:
         check_mode(self.policies_mode, "policies_mode")
@@ -273,17 +275,17 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     said: Mapping[str, Any] | None = None
     """The options that were said for this run, as plain data: they are stored with it, and hold after a resume."""
     unstorable: tuple[str, ...] = ()
-    """Those that another process could not find again, in words."""
+    """Descriptions of the parts that another process could not find."""
     check_arguments: bool = False
     """Whether an attempt fails that changes its arguments."""
     snapshot_every: int | None = None
-    """After how many events a snapshot is written; None for never."""
+    """Events between two snapshots; None for never."""
     continue_after: int | None = None
-    """After how many events an open run is continued as a new one, once it is quiet; None for never."""
+    """Number of events after which an open run is continued as a new one, once it is quiet; None for never."""
     rehydration: Rehydration = "hybrid"
-    """Which values of a run a resume loads."""
+    """The values of a run that a resume loads."""
     keep_values_for: float | None = None
-    """After how many seconds values that nothing needs are only in the store; None for never."""
+    """Seconds after which values that nothing needs are only in the store; None for never."""
 
     def __post_init__(self) -> None:
         check_count("max_concurrency", self.max_concurrency)

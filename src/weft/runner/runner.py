@@ -18,22 +18,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Final, Literal, Self, overload
+from typing import Any, Final, Literal, Self
 
-from msgspec.structs import replace
-
-from weft.core import events as ev
 from weft.core.functions.offered import offer_module
 from weft.core.functions.references import MISSING
-from weft.core.run.preview import Preview
-from weft.core.run.run import Run
 from weft.core.run.runnable import RunnableRef
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, RunClosed
-from weft.log import check_encodable
+from weft.errors import InvalidOption, RunNotFound
 from weft.log import register as register_class
 from weft.log.module_names import workflows_of
 from weft.ports.clock import Clock
@@ -45,15 +40,13 @@ from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.delivery import Delivery
-from weft.runner.durability.residency import AT_ONCE as EVICTED_AT_ONCE
-from weft.runner.durability.residency import Evicted, as_bytes
-from weft.runner.execution.worker import Worker
-from weft.runner.handle import AsyncHandle, AsyncHandles, RunHandle, RunRef, as_ref
+from weft.runner.durability.residency import as_bytes
+from weft.runner.handle import AsyncHandle, AsyncHandles, RunHandle, RunRef, as_ref, id_of
+from weft.runner.holding import HoldingCommands
 from weft.runner.live import LiveViews
 from weft.runner.options import (
     IfExists,
     OnComplete,
-    Rehydration,
     RunOptions,
     StartRequest,
     Time,
@@ -70,23 +63,22 @@ from weft.runner.options import (
 from weft.runner.portability import check_portable
 from weft.runner.registry.bulk_start import new_runs
 from weft.runner.registry.continuation import next_id
-from weft.runner.registry.mailbox import named_failure
 from weft.runner.registry.sleepers import RESIDENT
+from weft.runner.revision_commands import RevisionCommands
 from weft.runner.revisions import Revisions
-from weft.runner.runtime import Runtime
+from weft.runner.runtime import Runtime, RuntimeParts
 from weft.runner.schedules.commands import ScheduleCommands, declared_schedule
 from weft.runner.schedules.decision import Overlap
 from weft.runner.schedules.embedded import EmbeddedSchedules
 from weft.runner.schedules.rows import ScheduleStatus
-from weft.runner.slices import pause
-from weft.runner.waiting.on_complete import given
+from weft.runner.usual_options import UsualOptions
 from weft.typing import In, Out, PoliciesMode
 
 _UNSAID: Final = (None,) * 10
 """The options of a run of which the caller has said nothing."""
 
 
-class AsyncRunner(LiveViews, ScheduleCommands):
+class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands):
     """Runs workflows in the event loop that it was opened in."""
 
     def __init__(
@@ -104,7 +96,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         clock: Clock | None = None,
         counters: Counters | None = None,
         modules: Iterable[ModuleType] = (),
-        collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
+        collector: Literal["auto", "unchanged", "seldom"] | Thresholds = "auto",
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
         resident: int = RESIDENT,
@@ -132,9 +124,9 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             clock: where the time of day comes from.
             counters: where the states of limits are kept.
             modules: modules of the application whose functions stored runs may name; see :meth:`register`.
-            collector: how often Python's garbage collector looks for cycles while the runner is open.  That is a
-                setting of the process: ``"seldom"`` is for one with thousands of live runs, where a full collection
-                takes long; three numbers are the arguments of ``gc.set_threshold``.
+            collector: how often Python's garbage collector looks for cycles.  That is a setting of the process:
+                ``"auto"`` makes full collections rare while there are hundreds of live runs, ``"seldom"`` while the
+                runner is open, ``"unchanged"`` never; three numbers are the arguments of ``gc.set_threshold``.
             blocking_threshold: log a coroutine function that blocks the event loop for longer than this many seconds,
                 with the component and the place; None for never.
             check_arguments: copy the arguments of each attempt and fail it with ``ChangedArgument`` if it changes one.
@@ -143,9 +135,9 @@ class AsyncRunner(LiveViews, ScheduleCommands):
                 longest leave it first, and come back when they are due or are sent something.
             scheduler: says how many runnables go to an executor together, such as ``ChainBatching()``; one by one if
                 not given.
-            snapshot_every: write a snapshot of a run after so many of its events, so that a resume reads that and what
-                came after it instead of the whole log; None for never.  A run can choose another number.
-            continue_after: continue an open run as a new one after so many of its events, as soon as it is quiet; None
+            snapshot_every: write a snapshot of a run after this many of its events, so that a resume reads that and the
+                later events instead of the whole log; None for never.  A run can choose another number.
+            continue_after: continue an open run as a new one after this many events, as soon as it is quiet; None
                 for never.  A run can choose another number.
             memory_budget: how many bytes the values of the runs in it may take, as a number or as ``"512 MB"``; above
                 that, values that nothing needs are only in the store, and are read from there when they are asked for.
@@ -156,26 +148,12 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         check_grace(grace)
         if type(resident) is not int or resident < 0:
             raise InvalidOption(f"resident={resident!r}: use a number of runs, 0 or more")
-        self._runtime = Runtime(
-            self,
-            defaults.store(store),
-            {
-                **defaults.executors(threads=threads, processes=processes, blocking_threshold=blocking_threshold),
-                **(executors or {}),
-            },
-            clock or defaults.clock(),
-            counters or defaults.counters(),
-            grace,
-            self._given,
-            as_thresholds(collector),
-            resident,
-            defaults.scheduler(scheduler),
-            as_bytes("memory_budget", memory_budget),
-        )
-        self._registry = self._runtime.registry
-        self._embedded_schedules = EmbeddedSchedules(self._runtime, self._start_firing, self.cancel)
+        known = {
+            **defaults.executors(threads=threads, processes=processes, blocking_threshold=blocking_threshold),
+            **(executors or {}),
+        }
         check_context(context)
-        self._options = self._checked(
+        self._usual = UsualOptions(
             RunOptions(
                 max_concurrency=max_concurrency,
                 checkpoints=as_checkpoints(checkpoint),
@@ -185,11 +163,32 @@ class AsyncRunner(LiveViews, ScheduleCommands):
                 snapshot_every=snapshot_every,
                 continue_after=continue_after,
                 keep_values_for=keep_values_for,
-            )
+            ),
+            known,
         )
+        self._runtime = Runtime(
+            self,
+            defaults.store(store),
+            known,
+            clock or defaults.clock(),
+            counters or defaults.counters(),
+            grace,
+            self._usual.of_child,
+            as_thresholds(collector),
+            resident,
+            defaults.scheduler(scheduler),
+            as_bytes("memory_budget", memory_budget),
+            self._parts(),
+        )
+        self._registry = self._runtime.registry
+        self._embedded_schedules = EmbeddedSchedules(self._runtime, self._start_firing, self.cancel)
         self._delivery = Delivery(self._runtime)
-        self._revisions = Revisions(self._runtime, self._delivery, self._options)
+        self._revisions = Revisions(self._runtime, self._delivery, self._usual.options)
         self.register(*modules)
+
+    def _parts(self) -> RuntimeParts:
+        """Return what the runner of a fleet has and others have not; called while it is being made."""
+        return RuntimeParts()
 
     @property
     def store(self) -> LogStore:
@@ -244,6 +243,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         id: str | None = None,
         open: bool = False,  # noqa: A002 - what one would say
         if_exists: IfExists = "same",
+        unique: str | None = None,
         portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
@@ -275,6 +275,8 @@ class AsyncRunner(LiveViews, ScheduleCommands):
                 ``"return"``: return a handle of it in any case.  ``"error"``: raise RunExists in any case.
                 ``"restart"``: delete it and start again if it has finished, else raise RunExists; the new run has the
                 same idempotency keys.  A run that is parked stays so until :meth:`resume`.
+            unique: a key, such as ``"customer-42"``, that no other unfinished run of a workflow of this name has, in
+                this store.  If one has it, *if_exists* says what to do with that one; ``"restart"`` is ``"error"``.
             portable: refuse a run with parts that another process could not find again, such as lambdas and hooks;
                 otherwise that is a warning of the logger ``weft.runner``, once for each definition on a durable store.
             max_concurrency: how many of its runnables may be in flight at once.
@@ -297,6 +299,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         Raises:
             NotPortable: *portable*, and another process could not find some parts of the run.
             RunExists: a run with this id exists, and it is not the same, or *if_exists* says so.
+            UniqueKeyTaken: another run has the unique key, and it is not the same, or *if_exists* says so.
             UnencodableValue: the input could not be stored.
             InvalidPolicy: a policy that this runner cannot honour.
             MissingContext: a required context key was not given.
@@ -310,11 +313,11 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         if if_exists != "same":
             check_choice("if_exists", if_exists, IfExists)
         run = uuid.uuid4().hex if id is None else id
-        told = self._options
+        told = self._usual.options
         options = (max_concurrency, checkpoint, snapshot_every, continue_after, keep_values_for, executor, context)
         said = (*options, on_complete, on_complete_args, hooks)
         if said != _UNSAID:
-            told = self._told(
+            told = self._usual.but(
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
                 snapshot_every=snapshot_every,
@@ -328,12 +331,18 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             )
         if portable:
             check_portable(workflow, told)
-        request = StartRequest(input, policies, policies_mode, deadline, not open, by)
-        worker = await self._runtime.creator.start(run, workflow, told, request, if_exists)
+        rules = None if policies is None else list(policies)
+        request = StartRequest(input, rules, policies_mode, deadline, not open, by, unique=unique)
         number = None if input is MISSING else 1
-        if worker is None:  # another process drives it
-            return AsyncHandle(self, RunRef(run, number, at=(await self.find(run)).created_at))
-        return AsyncHandle(self, RunRef(run, number, worker))
+        while True:
+            if unique is None:
+                worker = await self._runtime.creator.start(run, workflow, told, request, if_exists)
+            else:
+                run, worker = await self._runtime.creator.start_unique(run, workflow, told, request, if_exists)
+            if worker is not None:
+                return AsyncHandle(self, RunRef(run, number, worker))
+            with suppress(RunNotFound):  # it was deleted meanwhile, and is started after all
+                return AsyncHandle(self, RunRef(run, number, at=(await self.find(run)).created_at))
 
     async def start_many(
         self,
@@ -343,6 +352,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         ids: Iterable[str] | None = None,
         open: bool = False,  # noqa: A002 - what one would say
         if_exists: IfExists = "same",
+        unique: Iterable[str] | None = None,
         portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
@@ -369,6 +379,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             inputs: anything that can be iterated over; it is read to its end first, in slices, so a generator must not
                 change and yield the same object again.
             ids: the ids of the runs, in the order of the inputs; unique ones are generated if not given.
+            unique: the unique keys of the runs, in the order of the inputs.
 
         The other arguments are those of :meth:`start`, for all of the runs.
 
@@ -384,7 +395,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         """
         self._runtime.check_open()
         check_workflow(workflow, "start_many")
-        told = self._told(
+        told = self._usual.but(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
             snapshot_every=snapshot_every,
@@ -398,33 +409,11 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         check_choice("if_exists", if_exists, IfExists)
         if portable:
             check_portable(workflow, told)
-        runs = await new_runs(inputs, ids)
+        runs = await new_runs(inputs, ids, unique)
         request = StartRequest(MISSING, policies, policies_mode, deadline, not open, by)
-        workers = await self._runtime.bulk_start.start(runs, workflow, told, request, if_exists)
-        return AsyncHandles(self, [RunRef(run.id, 1, workers.get(run.id)) for run in runs])
-
-    def _given(self, options: dict[str, Any], usual: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
-        """Split *options* into the options of a run, over the *usual* ones, and its policies and deadline."""
-        if not options and usual is self._options:  # a child has neither the hooks nor the callback of its parent
-            return usual, {}
-        besides = ("policies", "policies_mode", "deadline")
-        given: dict[str, Any] = {key: options.pop(key) for key in besides if key in options}
-        return self._checked(usual.but(**options)), given
-
-    def _told(self, **options: Any) -> RunOptions:
-        """Return the options of a run: those of the runner, replaced by the *options* that were given."""
-        return self._checked(self._options.but(**{name: value for name, value in options.items() if value is not None}))
-
-    def _checked(self, options: RunOptions) -> RunOptions:
-        if options.executor not in self._runtime.executors:
-            raise InvalidOption(
-                f"executor={options.executor!r}: use one of {', '.join(map(repr, self._runtime.executors))}"
-            )
-        if options.executor == "async":
-            raise InvalidOption("executor='async' is for coroutine functions, which always run there; use 'thread'")
-        if options.on_complete is not None:
-            given(options.on_complete)
-        return options
+        workers, holders = await self._runtime.bulk_start.start(runs, workflow, told, request, if_exists)
+        started = [holders.get(run.id, run.id) for run in runs]
+        return AsyncHandles(self, [RunRef(run, 1, workers.get(run)) for run in started])
 
     def register(
         self,
@@ -496,7 +485,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             input: the input of each run; if not given, it is the time, as a datetime in UTC.
             jitter: delay each run by a part of so many seconds.
             catch_up: how many of the times that were missed are made up for, the last ones.
-            tolerance: a time is missed after so many seconds.
+            tolerance: a time is missed after this many seconds, 1 or more.
             overlap: what to do if the run before has not finished: ``"skip"`` the time, ``"queue"`` it, ``"allow"``
                 both to run, or ``"cancel"`` the run before.
 
@@ -580,9 +569,9 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         Send the run *id* the signal *name*: the component that has waited for it longest takes it, or it is kept.
 
         When this returns, the signal is stored.  A run that another process drives finds it in its inbox, and that
-        process gets a second to refuse it.  A run that no process drives takes it when it is resumed: the signal is
-        refused here if the run would not take it as it is now, and if that changes before, only its log says so.  In a
-        fleet, where a worker comes for the run, it is not looked at here.
+        process gets a second to take it in or refuse it.  A run that no process drives takes it when it is resumed: the
+        signal is refused here if the run would not take it as it is now, and if that changes before, only its log says
+        so.  In a fleet, where a worker comes for the run, it is not looked at here.
 
         Args:
             value: what is sent along.
@@ -593,14 +582,16 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             UnknownSignal: no component of the run waits for it.
             InvalidSignal: the value does not fit what is waited for.
             RunNotFound: no run has this id.
-            RunClosed: the run has finished.
+            RunClosed: the run has finished, perhaps before the signal was taken in, which :meth:`unread` has then.
             UnencodableValue: the value could not be stored.
         """
         posted = await self._delivery.signal(as_ref(id), name, value, key=key, by=by)
         if posted is not None:
             await self._answer(posted)
 
-    async def continue_as_new(self, id: str, new_id: str | None = None, *, by: str | None = None) -> AsyncHandle:
+    async def continue_as_new(
+        self, id: str | RunHandle[Any], new_id: str | None = None, *, by: str | None = None
+    ) -> AsyncHandle:
         """
         Start another run from the state of the run *id*, which ends with that; return a handle of the new one.
 
@@ -620,6 +611,7 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             RunExists: a run with the new id exists; nothing has changed.
             RunNotFound, RunNotHeld, RunClosed: as :meth:`send`.
         """
+        id = id_of(id)
         await self._runtime.lookup.changeable(id)
         successor = next_id(id) if new_id is None else new_id
         worker = await self._runtime.continuation.begin(id, successor, by)
@@ -635,207 +627,6 @@ class AsyncRunner(LiveViews, ScheduleCommands):
             RunClosed: it was cancelled.
         """
         await self._delivery.finish(as_ref(id), by)
-
-    # -- forgetting ------------------------------------------------------------------------------
-
-    async def delete(self, id: str) -> None:
-        """
-        Delete the stored run *id*, its log and its values; a run that is in this runner is stopped first.
-
-        A later run with the same id has the same idempotency keys, which are derived from the id: services that
-        remember them take its calls for repetitions.
-
-        Raises:
-            RunNotFound: nothing is stored under this id.
-            RunOwned: another process that is alive has it.
-        """
-        await self._runtime.delete(id)
-
-    async def purge(
-        self,
-        *,
-        before: Time,
-        statuses: RunStatus | Collection[RunStatus] = FINISHED,
-        limit: int | None = None,
-    ) -> int:
-        """
-        Delete finished runs that were last written *before* a time; return how many.
-
-        Args:
-            before: seconds since the epoch, or a datetime with a time zone.
-            statuses: only runs in one of these; ``"idle"`` can be one of them, runs with work left cannot.
-            limit: how many of them at most.
-
-        Raises:
-            InvalidOption: one of these is something else.
-        """
-        self._runtime.check_open()
-        if limit is not None:
-            check_count("limit", limit)
-        moment, chosen = as_time("before", before), as_statuses(statuses) or ()
-        try:
-            return await self._runtime.ownership.purge(before=moment, statuses=chosen, limit=limit)
-        finally:  # also if it was cut short
-            self._registry.recent.clear()
-
-    # -- stopping and resuming -------------------------------------------------------------------
-
-    async def checkpoint(self, id: str) -> None:
-        """
-        Write everything that has happened in the run *id*, and its status; all of a run that has finished is written.
-        """
-        try:
-            worker = await self._runtime.lookup.changeable(id)
-        except RunClosed:
-            await self._runtime.lookup.finished(id)
-        else:
-            worker.checkpoint()
-            await self._runtime.lookup.written(worker)
-            await self._runtime.waiters.status_stored(worker)
-
-    async def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
-        """
-        Release the run *id*: steps in flight get *grace* seconds, then they are abandoned, which uses up no attempt.
-
-        A second caller joins the first, and the stop continues if its caller is cancelled.
-
-        Args:
-            persist: whether to write the events since the last checkpoint; if several callers stop the run, the choice
-                of the first one counts.
-            grace: the grace time of the runner if not given.
-        """
-        if grace is not None:
-            check_grace(grace)
-        await self._runtime.stop(id, persist=persist, grace=grace)
-
-    async def resume(
-        self,
-        id: str,
-        *,
-        workflow: Workflow | None = None,
-        strict: bool = False,
-        rehydration: Rehydration | None = None,
-        max_concurrency: int | None = None,
-        checkpoint: str | Checkpoints | None = None,
-        snapshot_every: int | None = None,
-        keep_values_for: float | None = None,
-        executor: str | None = None,
-        context: Mapping[str, Any] | None = None,
-        on_complete: OnComplete | None = None,
-        on_complete_args: tuple[Any, ...] | None = None,
-        hooks: WorkerHooks | None = None,
-    ) -> AsyncHandle:
-        """
-        Load the stored run *id*, and continue it.  A run that is here already, or has finished, is left as it is.
-
-        A run that is parked is tried again.  One that has killed its process three times without progress is parked
-        first; another call tries it again.
-
-        Args:
-            workflow: the live definition, where functions cannot be found by their names.
-            strict: refuse code that has changed since the run was written; otherwise what completed stands, what is
-                left runs the new code, and the log says so (``CodeChanged``), as does the logger ``weft.runner``.
-            rehydration: what is loaded.  ``"hybrid"``: the last snapshot and what came after it, with the values that
-                the next step needs; the history stays in the store until it is asked for.  ``"lazy"``: no values, as
-                long as the run has nothing to do.  ``"full"``: everything.  Without a snapshot, everything is loaded.
-
-        The other arguments are those of :meth:`start`.
-
-        Raises:
-            AnotherGraph: *workflow* has another graph than the run follows: :meth:`upgrade` moves the run to it.
-            RunNotFound: nothing is stored under this id.
-            RunOwned: another process that is alive has it.
-            MissingContext: a required context key was not given.
-        """
-        self._runtime.check_open()
-        if workflow is not None:
-            check_workflow(workflow, "resume")
-            await self._runtime.loader.check_given(id, workflow)
-        told = self._told(
-            rehydration=rehydration,
-            max_concurrency=max_concurrency,
-            checkpoint=checkpoint,
-            snapshot_every=snapshot_every,
-            keep_values_for=keep_values_for,
-            executor=executor,
-            context=context,
-            on_complete=on_complete,
-            on_complete_args=on_complete_args,
-            hooks=hooks,
-        )
-        worker = await self._runtime.loader.resume(id, workflow, told, strict=strict)
-        await self._runtime.mailbox.collected()
-        return AsyncHandle(self, RunRef(id, None, worker))
-
-    async def resume_all(
-        self,
-        *,
-        parked: bool = False,
-        max_concurrency: int | None = None,
-        checkpoint: str | Checkpoints | None = None,
-        snapshot_every: int | None = None,
-        keep_values_for: float | None = None,
-        executor: str | None = None,
-        context: Mapping[str, Any] | None = None,
-        on_complete: OnComplete | None = None,
-        on_complete_args: tuple[Any, ...] | None = None,
-        hooks: WorkerHooks | None = None,
-    ) -> list[AsyncHandle]:
-        """
-        Resume every stored run that has something to do and that no living process owns.
-
-        A run that has killed its process three times without progress is parked instead, and not in the list.
-
-        Args:
-            parked: whether to resume parked runs too.
-
-        The other arguments are those of :meth:`start`.
-        """
-        self._runtime.check_open()
-        told = self._told(
-            max_concurrency=max_concurrency,
-            checkpoint=checkpoint,
-            snapshot_every=snapshot_every,
-            keep_values_for=keep_values_for,
-            executor=executor,
-            context=context,
-            on_complete=on_complete,
-            on_complete_args=on_complete_args,
-            hooks=hooks,
-        )
-        resumed = await self._runtime.bulk_resume.resume_all(told, parked=parked)
-        await self._runtime.mailbox.collected()
-        return [AsyncHandle(self, self._runtime.lookup.ref(run)) for run in resumed]
-
-    async def evict(self, id: str | None = None) -> Evicted:
-        """
-        Let the values that nothing needs leave memory: those of the run *id*, or of all runs in this runner.
-
-        They are in the store, and are read from there when they are asked for.  That is for a program that watches
-        memory from outside; with ``memory_budget`` it happens by itself.  What the next steps of a run need stays, and
-        so does what a caller was handed.  Values that are not durable yet follow as soon as they are.
-
-        Returns:
-            What has left memory; nothing if the run is not in memory here, or the store cannot load a part of a log.
-
-        Raises:
-            RunNotFound: no run has this id.
-        """
-        self._runtime.check_open()
-        residency = self._runtime.dispatcher.residency
-        if id is not None:
-            worker = await self._runtime.lookup.held(id)
-            if worker is None:
-                await self._runtime.ownership.record(id)
-            return Evicted() if worker is None else residency.evict(worker)
-        freed = Evicted()
-        for number, worker in enumerate([*self._registry, *self._registry.recent], start=1):
-            freed += residency.evict(worker)
-            if number % EVICTED_AT_ONCE == 0:
-                await pause()
-        return freed
-
-    # -- changing --------------------------------------------------------------------------------
 
     async def cancel(
         self,
@@ -868,257 +659,45 @@ class AsyncRunner(LiveViews, ScheduleCommands):
         else:
             await self._delivery.cancel_steps(as_ref(id), component, reason, by)
 
-    async def set_policies(
-        self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None
-    ) -> None:
-        """
-        Put *policies* in force for the run *id*, from the next decision on: the next attempt, retry or failure.
+    # -- forgetting ------------------------------------------------------------------------------
 
-        Args:
-            policies: rules, pairs of a matcher and a policy.
-            mode: ``"replace"`` puts them in place of all others; ``"merge"`` in front of those in force.
-            by: the caller, as that one names itself; kept in the log.
+    async def delete(self, id: str | RunHandle[Any]) -> None:
+        """
+        Delete the stored run *id*, its log and its values; a run that is in this runner is stopped first.
+
+        A later run with the same id has the same idempotency keys, which are derived from the id: services that
+        remember them take its calls for repetitions.
 
         Raises:
-            InvalidPolicy: a rule that makes no sense, or that this runner cannot honour.
-            RunNotFound, RunClosed: as :meth:`send`.
-        """
-        await self._delivery.set_policies(as_ref(id), policies, mode, by)
-
-    async def add(self, id: str, fragment: object, *, to: object = None, by: str | None = None) -> None:
-        """
-        Add to the workflow of the run *id* alone; facts that come from now on reach the new part.
-
-        Args:
-            fragment: what is added, as in ``Workflow.add``.
-            to: what feeds it.
-            by: the caller, as that one names itself; kept in the log.
-
-        Raises:
-            DefinitionError: the workflow would not work, or not under the policies in force.
-            RunNotFound, RunNotHeld, RunClosed: as :meth:`send`.
-        """
-        await self._revisions.redefine(id, lambda run: run.add(fragment, to=to, by=by))
-
-    async def remove(self, id: str, which: object, *, by: str | None = None) -> None:
-        """
-        Remove a component from the workflow of the run *id* alone; inputs in flight finish as they began.
-
-        Raises:
-            UnknownComponent: its workflow does not have it.
-        """
-        await self._revisions.redefine(id, lambda run: run.remove(run.workflow.name_of(which), by=by))
-
-    async def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
-        """Return what ``set_policies`` would change for pending work of the run *id*."""
-        return (await self._runtime.lookup.worker(id)).run.preview(policies, mode=mode)
-
-    async def retry(
-        self,
-        id: str,
-        which: object = None,
-        *,
-        policy: Any = None,
-        input: Any = MISSING,  # noqa: A002 - what one would say
-        context: Mapping[str, Any] | None = None,
-        by: str | None = None,
-    ) -> AsyncHandle:
-        """
-        Run again what failed in the run *id*: dead letters, and failures that halted a component, with all that
-        depended on those.  What completed stands.  A failed run goes on with that, here, and finishes again.
-
-        A run that is not in this runner and has not finished finds this in its inbox: what has failed so far, as the
-        store knows it, is run again, each failure once.  The run may refuse it there, which is logged.
-
-        Args:
-            which: a failure (one of its ``dead_letters``, or an event of its log), or the name of a component for all
-                of its failures; all if not given.
-            policy: how to run it this time.
-            input: a value in place of what it failed on.
-            context: values for parameters that read ``context(key)``, over those that the run has here: the ones it was
-                started with, if it has failed in this runner lately, or else those of the runner.
-            by: the caller, as that one names itself; kept in the log.
-
-        Raises:
-            MissingContext: a required context key was not given.
-            NoSuchLetter: there is no such failure.
-            RunNotHeld: *context* was given for a run that is not here; context is never stored.
-            InvalidPolicy: a policy that this runner cannot honour.
-            UnencodableValue: the input could not be stored.
-            RunClosed: the run has completed, or was cancelled.
-        """
-        if input is not MISSING:
-            check_encodable(input, "INPUT")
-
-        def message(run: Run) -> ev.RunnableRetried:
-            head, (name, inputs) = len(run.memory.log), named_failure(run, which)
-            run.retry(which, input=input)
-            return ev.RunnableRetried(head, name, inputs, None if input is MISSING else (input,), policy, by)
-
-        def change(run: Run) -> object:
-            return run.retry(which, policy=policy, input=input, by=by)
-
-        worker = await self._revisions.revise(id, change, context, message=message)
-        return AsyncHandle(self, RunRef(id, None, worker))
-
-    async def discard(
-        self, id: str, which: object = None, *, context: Mapping[str, Any] | None = None, by: str | None = None
-    ) -> AsyncHandle:
-        """Discard dead letters of the run *id*, as :meth:`retry` retries them."""
-
-        def message(run: Run) -> ev.RunnableSkipped:
-            head, (name, inputs) = len(run.memory.log), named_failure(run, which)
-            run.discard(which)
-            return ev.RunnableSkipped(head, name, inputs, by=by)
-
-        def change(run: Run) -> object:
-            return run.discard(which, by=by)
-
-        worker = await self._revisions.revise(id, change, context, message=message)
-        return AsyncHandle(self, RunRef(id, None, worker))
-
-    # -- another history, another workflow -------------------------------------------------------
-
-    @overload
-    async def fork(
-        self,
-        id: str,
-        new_id: str | None = None,
-        *,
-        at: object = None,
-        value: Any = MISSING,
-        policies: Iterable[Any] | None = None,
-        policies_mode: PoliciesMode = "merge",
-        context: Mapping[str, Any] | None = None,
-        preview: Literal[False] = False,
-        by: str | None = None,
-    ) -> AsyncHandle: ...
-    @overload
-    async def fork(
-        self,
-        id: str,
-        new_id: str | None = None,
-        *,
-        at: object = None,
-        value: Any = MISSING,
-        policies: Iterable[Any] | None = None,
-        policies_mode: PoliciesMode = "merge",
-        context: Mapping[str, Any] | None = None,
-        preview: Literal[True],
-        by: str | None = None,
-    ) -> Preview: ...
-    async def fork(
-        self,
-        id: str,
-        new_id: str | None = None,
-        *,
-        at: object = None,
-        value: Any = MISSING,
-        policies: Iterable[Any] | None = None,
-        policies_mode: PoliciesMode = "merge",
-        context: Mapping[str, Any] | None = None,
-        preview: bool = False,
-        by: str | None = None,
-    ) -> AsyncHandle | Preview:
-        """
-        Start another run with the history of the run *id*, in which only what depends on the edit runs again.
-
-        The original is read and left as it is, wherever it is.  The fork is stored when this returns.
-
-        Args:
-            new_id: the id of the fork; a unique one is generated if not given.
-            at: a fact, or a component for what it last made (``INPUT`` for the last input): with a *value*, it has made
-                that instead; without, it runs again.  The position of an event: with a *value*, that is its outcome
-                instead; without, the fork has the history up to that event and no further.  The whole history if not
-                given.
-            value: the edited value; for a condition, whether it holds.
-            policies: rules that hold in the fork from now on.
-            policies_mode: ``"merge"`` or ``"replace"``.
-            context: values for parameters that read ``context(key)``, over those of the runner; never stored.
-            preview: return what would run and what stands, and fork nothing.
-            by: the caller, as that one names itself; kept in the log of the fork.
-
-        Raises:
-            RunNotFound: no run has the id *id*.
-            RunExists: a run with the id *new_id* exists.
-            InvalidArgument: *at* is not something that has happened in this run, or cannot have such a value.
-            UnencodableValue: the value could not be stored.
-            UnresolvedFunction: this process does not have a function of the workflow.
-            InvalidPolicy: a policy that this runner cannot honour.
-        """
-        self._runtime.check_open()
-        if value is not MISSING:
-            check_encodable(value, "INPUT")
-        told = self._told(context=context)
-        source = await self._revisions.source(id)
-        if preview:
-            return source.run.fork(at=at, value=value, preview=True)
-        run = source.run.fork(at=at, value=value, id=new_id, context=told.context, by=by)
-        replace(source, run=run).check()
-
-        def rule(worker: Worker) -> None:
-            if policies is not None:
-                worker.policies.change(policies, policies_mode, by)
-
-        worker = await self._runtime.creator.adopt(run, told, rule)
-        return AsyncHandle(self, RunRef(run.id, None, worker))
-
-    @overload
-    async def upgrade(
-        self,
-        id: str,
-        workflow: Workflow,
-        *,
-        again: Collection[object] = (),
-        preview: Literal[False] = False,
-        by: str | None = None,
-    ) -> AsyncHandle: ...
-    @overload
-    async def upgrade(
-        self,
-        id: str,
-        workflow: Workflow,
-        *,
-        again: Collection[object] = (),
-        preview: Literal[True],
-        by: str | None = None,
-    ) -> Preview: ...
-    async def upgrade(
-        self,
-        id: str,
-        workflow: Workflow,
-        *,
-        again: Collection[object] = (),
-        preview: bool = False,
-        by: str | None = None,
-    ) -> AsyncHandle | Preview:
-        """
-        Let the run *id* follow *workflow*, another version of its workflow, from now on.
-
-        Inputs with something left to do, or with a failure, move to the new graph: what completed stands where the new
-        graph runs the same component on the same facts, and everything else of it runs.  The other inputs stay as they
-        are.  Failures stand too: :meth:`retry` runs them again.  A run that is in this runner is changed while it runs;
-        one that no process holds is loaded, and continues here.
-
-        Args:
-            again: components of *workflow* that run again for the inputs that move, although they have completed.
-            preview: return what stands, what runs and what cannot be kept, and change nothing.
-            by: the caller, as that one names itself; kept in the log.
-
-        Raises:
-            RunNotFound: no run has this id.
+            RunNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
-            RunClosed: it has completed, or was cancelled.
-            InvalidArgument: a workflow of another name.
-            InvalidPolicy: the policies in force do not fit *workflow*, or this runner cannot honour them.
+        """
+        id = id_of(id)
+        await self._runtime.delete(id)
+
+    async def purge(
+        self,
+        *,
+        before: Time,
+        statuses: RunStatus | Collection[RunStatus] = FINISHED,
+        limit: int | None = None,
+    ) -> int:
+        """
+        Delete finished runs that were last written *before* a time; return how many.
+
+        Args:
+            before: seconds since the epoch, or a datetime with a time zone.
+            statuses: only runs in one of these; ``"idle"`` can be one of them, runs with work left cannot.
+            limit: how many of them at most.
+
+        Raises:
+            InvalidOption: one of these is something else.
         """
         self._runtime.check_open()
-        check_workflow(workflow, "upgrade")
-        if preview:
-            run = await self._revisions.whole(id, workflow)
-            return run.upgrade(workflow, again=again, preview=True)
-        worker = await self._revisions.revise(
-            id, lambda run: run.upgrade(workflow, again=again, by=by), upgrade=workflow
-        )
-        self._runtime.definitions.follow(workflow)
-        return AsyncHandle(self, RunRef(id, None, worker))
+        if limit is not None:
+            check_count("limit", limit)
+        moment, chosen = as_time("before", before), as_statuses(statuses) or ()
+        try:
+            return await self._runtime.ownership.purge(before=moment, statuses=chosen, limit=limit)
+        finally:  # also if it was cut short
+            self._registry.recent.clear()

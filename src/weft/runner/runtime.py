@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from weft.errors import (
     RunnerClosed,
@@ -39,15 +40,18 @@ from weft.runner.execution.streams import StreamHub
 from weft.runner.execution.worker import Worker
 from weft.runner.registry.bulk_resume import BulkResume
 from weft.runner.registry.bulk_start import BulkStart
-from weft.runner.registry.children import ChildRuns, Given
+from weft.runner.registry.children import ChildRuns, Elsewhere, Given
 from weft.runner.registry.continuation import Continuation
 from weft.runner.registry.creation import RunCreator
 from weft.runner.registry.definitions import Definitions
 from weft.runner.registry.loading import RunLoader
 from weft.runner.registry.lookup import RunLookup
 from weft.runner.registry.mailbox import Mailbox
+from weft.runner.registry.recent_runs import RecentRuns
 from weft.runner.registry.registry import RunRegistry
+from weft.runner.registry.run_table import RunTable
 from weft.runner.registry.sleepers import Sleepers
+from weft.runner.registry.supervisor import Supervisor
 from weft.runner.waiting.changes import Changes
 from weft.runner.waiting.diagnosis import diagnose
 from weft.runner.waiting.waiters import Waiters
@@ -62,6 +66,24 @@ _log = logging.getLogger("weft.runner")
 
 MOST_WATCHED: Final = 1024
 """Of how many runs that are not here the last record is remembered."""
+
+
+@dataclass(frozen=True)
+class RuntimeParts:
+    """The parts that only the runner of a fleet has; a runner that is alone has none of them."""
+
+    has_workers: bool = False
+    """Whether other processes claim the runs that no process drives."""
+    sleepers: Callable[[Runtime], Sleepers] | None = None
+    """Makes what knows the runs that only wait, once the registry is there."""
+    elsewhere: Elsewhere | None = None
+    """Starts children in other databases."""
+    told: Callable[[Worker], object] | None = None
+    """Called with a worker whose run has left, or has nothing left to do."""
+    may_start: Callable[[], bool] | None = None
+    """Whether attempts may start now."""
+    spreads: Callable[[Worker, InFlight], bool] | None = None
+    """Whether any worker may run what has a queue."""
 
 
 class _Stop:
@@ -85,10 +107,11 @@ class Runtime:
         counters: Counters,
         grace: float,
         given: Given,
-        thresholds: Thresholds | None,
+        thresholds: Thresholds | Literal["auto"] | None,
         resident: int,
         scheduler: Scheduler | None = None,
         memory_budget: int | None = None,
+        parts: RuntimeParts = RuntimeParts(),  # noqa: B008 - it is frozen
     ) -> None:
         """
         Create the parts of *runner*; :meth:`open` opens them.
@@ -96,10 +119,11 @@ class Runtime:
         Args:
             given: checks the options of children.
             grace: how many seconds what is in flight gets to end when it is stopped.
-            thresholds: those of the garbage collector while it is open.
+            thresholds: those of the garbage collector while it is open; "auto" if the number of live runs decides.
             resident: how many runs that only wait stay in memory.
             scheduler: groups runnables; each goes out by itself if not given.
             memory_budget: how many bytes of values stay in memory where they need not be; None for any number.
+            parts: what it has of a fleet.
         """
         self.executors = executors
         self._store, self._grace, self._thresholds = store, grace, thresholds
@@ -109,7 +133,7 @@ class Runtime:
         """How many callers have opened it, or wait until it is open."""
         self._closing: asyncio.Task[None] | None = None
         self._deadline: Deadline | None = None
-        """Until when what is in flight may end, once the runner is being closed."""
+        """The time until which work in flight may end, once the runner is being closed."""
         self._stops: dict[str, _Stop] = {}
         """By run: its stop, which every caller joins."""
         self._graces: set[Deadline] = set()
@@ -121,23 +145,28 @@ class Runtime:
         """By run that is not here and is waited for: its record, as it was last seen."""
         self._is_told = False
         """Whether a caller of :meth:`close` knows what could not be written."""
-        self.has_workers = False
+        self.has_workers = parts.has_workers
         """Whether other processes claim the runs that no process drives."""
+        table, recent = RunTable(), RecentRuns(_uncount)
         self.dispatcher = Dispatcher(
             store=store,
             executors=executors,
             clock=clock,
             counters=counters,
+            worker_of=table.get,
+            drop_finished=recent.drop_oldest,
             scheduler=scheduler,
             memory_budget=memory_budget,
+            may_start=parts.may_start,
+            spreads=parts.spreads,
         )
         """Shared by all workers."""
-        self.ownership = Ownership(store, self.is_open, self.may_wait, clock.time)
+        self.ownership = Ownership(store, self.is_open, self.may_wait, table.has, clock.time)
         self.waiters = Waiters(clock.time)
         self.definitions = Definitions()
         self.changes = Changes(store)
-        self.registry = RunRegistry(self.ownership, self.waiters, self.dispatcher)
         shared = (self.ownership, self.waiters, self.dispatcher)
+        self.registry = RunRegistry(table, recent, *shared, parts.told)
         self.loader = RunLoader(self.registry, self.definitions, *shared)
         self.creator = RunCreator(self.registry, self.loader, self.definitions, *shared)
         self.continuation = Continuation(self.registry, *shared)
@@ -154,20 +183,45 @@ class Runtime:
         self.bulk_resume = BulkResume(
             self.registry, self.loader, self.ownership, clock.time, lambda: self.dispatcher.journal.is_writing
         )
-        self.sleepers = Sleepers(
+        self.table = table
+        """The runs that are here."""
+        self.sleepers = self._usual_sleepers(resident) if parts.sleepers is None else parts.sleepers(self)
+        self.mailbox = Mailbox(store, self.registry, self.loader, self.registry.waking, clock.time, self.may_wait)
+        self.streams = StreamHub(store, self.dispatcher.journal, clock.time, table.in_flight)
+        self.children = ChildRuns(
+            runner, self.registry, self.creator, self.loader, self.waiters, given, self.streams, parts.elsewhere
+        )
+        self._connect()
+        self.dispatcher.residency.check()
+
+    def _usual_sleepers(self, resident: int) -> Sleepers:
+        return Sleepers(
+            self.table,
             resident,
             self.dispatcher.timers,
-            clock.time,
+            self.dispatcher.clock.time,
             put_to_sleep=self.registry.put_to_sleep,
             bring_back=self.bulk_resume.together,
         )
-        self.mailbox = Mailbox(store, self.registry, self.loader, self.registry.waking, clock.time, self.may_wait)
-        self.registry.sleepers, self.registry.mailbox = self.sleepers, self.mailbox
-        self.children = ChildRuns(runner, self.registry, self.creator, self.loader, self.waiters, given)
-        self.dispatcher.family = self.registry.children = self.children
-        self.streams = self.children.outlet = StreamHub(store, self.dispatcher.journal, clock.time)
-        self.streams.in_flight = self.registry.in_flight
-        self.dispatcher.residency.check()
+
+    def _connect(self) -> None:
+        """
+        Give the registry and the dispatcher the parts that were made of them.
+
+        These are the circles that are left.  What happens to a run is told to its registry, and some of it makes the
+        run come in again, leave, or go on as another one, which the registry does: a worker that has crashed is
+        rebuilt, a run that waits is put to sleep and brought back, a message brings a run in, a cancelled one cancels
+        its children, and a long one is continued.  And a step that runs at the dispatcher may start a child, which is
+        a run.
+        """
+        self.registry.connect(
+            supervisor=Supervisor(self.loader.rebuild, self.registry.park),
+            sleepers=self.sleepers,
+            mailbox=self.mailbox,
+            children=self.children,
+            quiet=self.continuation.look_at,
+        )
+        self.dispatcher.family = self.children
 
     @property
     def store(self) -> LogStore:
@@ -234,7 +288,9 @@ class Runtime:
                 await self._store.close()
             raise
         watch(self.registry)
-        if self._thresholds is not None:
+        if self._thresholds == "auto":
+            self.registry.crowd.open()
+        elif isinstance(self._thresholds, tuple):
             collector.hold(self._thresholds)
 
     async def close(self, grace: float | None = None) -> None:
@@ -272,7 +328,7 @@ class Runtime:
 
     def _closed(self, closing: asyncio.Task[None]) -> None:
         if not closing.cancelled() and (error := closing.exception()) is not None and not self._closers:
-            _log.error("closing a runner failed, and no caller waits to be told: %s", error)
+            _log.error("closing a runner failed, and no caller waits for the error: %s", error)
 
     async def _close(self, deadline: Deadline) -> None:
         if self._opening is not None:
@@ -286,6 +342,7 @@ class Runtime:
         await self.mailbox.close()
         asleep = await self.sleepers.close()
         dispatcher.timers.close()
+        await dispatcher.dangers.close()
         dispatcher.residency.close()
         self.registry.supervisor.close()
         self.children.close()
@@ -316,7 +373,8 @@ class Runtime:
         self.registry.clear()
         self.ownership.close()
         dispatcher.is_open, self._is_spent = False, True
-        if self._thresholds is not None:
+        self.registry.crowd.close()
+        if isinstance(self._thresholds, tuple):
             collector.release(self._thresholds)
         if unwritten:
             raise UnwrittenEvents(unwritten, next(reasons))
@@ -324,7 +382,7 @@ class Runtime:
     async def _finish_attempts(self, dispatcher: Dispatcher, workers: Sequence[Worker], deadline: Deadline) -> None:
         """Start nothing more, and let attempts in flight end until the *deadline*; the outcomes until then are kept."""
         for worker in workers:
-            worker.is_leaving = True
+            worker.begin_leaving()
             worker.stop()
         closing = [asyncio.ensure_future(executor.close(deadline.left)) for executor in self.executors.values()]
         if not await deadline.wait(closing):  # executors do not know of a deadline that is brought forward
@@ -415,7 +473,7 @@ class Runtime:
 
     def _begin_to_stop(self, run: str, *, persist: bool, grace: float) -> _Stop:
         deadline, worker = Deadline(grace), self.registry.get(run)
-        if worker is not None and not worker.is_dead and not self.registry.is_locked(run):
+        if worker is not None and not worker.has_crashed and not self.registry.is_locked(run):
             _withdraw(worker, persist=persist)  # at once: the caller may be a step of this run
         task = self.registry.change(run, partial(self._stop, run, deadline, persist=persist))
         stop = self._stops[run] = _Stop(task, deadline)
@@ -469,9 +527,14 @@ class Runtime:
         await self.registry.leave(worker)
 
 
+def _uncount(worker: Worker) -> None:
+    """Count the values of *worker* no more: its run has finished, and is not kept."""
+    worker.dispatcher.residency.forget(worker)
+
+
 def _withdraw(worker: Worker, *, persist: bool) -> list[InFlight]:
     """Let *worker* start and accept nothing more; return its attempts that executors have."""
-    worker.is_leaving = True
+    worker.begin_leaving()
     if not persist:
         worker.forget()
     return worker.stop()

@@ -78,6 +78,7 @@ class Bus:
     worker_restart: Handlers
     worker_evicted: Handlers
     worker_parked: Handlers
+    deadline_danger: Handlers
     values_evicted: Handlers
 
     def __init__(self) -> None:

@@ -32,6 +32,7 @@ BATCH_STOP: Final = "weft.runner.batch.stop"
 WORKER_RESTART: Final = "weft.runner.worker.restart"
 WORKER_PARKED: Final = "weft.runner.worker.parked"
 WORKER_EVICTED: Final = "weft.runner.worker.evicted"
+DEADLINE_DANGER: Final = "weft.runner.deadline.danger"
 VALUES_EVICTED: Final = "weft.runner.values.evicted"
 
 PREFIX: Final = "weft.runner."
@@ -80,7 +81,7 @@ CATALOGUE: Final[tuple[Entry, ...]] = (
     Entry(RUNNABLE_DEAD_LETTER, "a component has failed for good, and can be retried", (), (*_ATTEMPT, "error")),
     Entry(
         RUNNABLE_ABANDON,
-        "an attempt whose start was told is given up: its run is cancelled or stopped",
+        "an attempt whose start was reported is given up: its run is cancelled or stopped",
         ("duration",),
         _HANDLED,
     ),
@@ -93,6 +94,12 @@ CATALOGUE: Final[tuple[Entry, ...]] = (
     Entry(WORKER_PARKED, "a run is set aside until a person looks at it", (), (*_RUN, "reason")),
     Entry(
         WORKER_EVICTED, "a run that only waits leaves memory; it comes back when it is due or sent something", (), _RUN
+    ),
+    Entry(
+        DEADLINE_DANGER,
+        "a deadline is likely to be missed, and is not past yet; once for each",
+        ("remaining", "deadline"),
+        (*_RUN, "component", "reason"),
     ),
     Entry(
         VALUES_EVICTED,
@@ -112,7 +119,8 @@ MEANINGS: Final[dict[str, str]] = {
         "text about the caller, by name: a handler of `input.receive` can add to it, and what is in it is stored "
         "with the input; the other events have that of the last input"
     ),
-    "component": "the name of the component",
+    "component": "the name of the component; of a deadline of a run, the one that is to be done next, or None",
+    "deadline": "the deadline, in seconds since the epoch",
     "delay": "seconds until the next attempt",
     "duration": "seconds since the matching start, of a run since it was given something to do, on a monotonic clock",
     "error": "the exception",
@@ -127,6 +135,7 @@ MEANINGS: Final[dict[str, str]] = {
     "ordinal": "the number of the input in its run, from 1",
     "outcome": "what follows a failed attempt: `retried`, `fell_back` or `skipped`; `failed` if nothing does",
     "reason": "why, in words",
+    "remaining": "seconds until the deadline",
     "restarts": "how many restarts there have been within the time that the limit counts",
     "runnables": "how many runnables a batch has, or how many of them have ended",
     "status": "the state of the run: `idle`, `completed`, `failed`, `cancelled` or `parked`",

@@ -12,8 +12,8 @@ Spans and metrics for OpenTelemetry; needs the extra ``otel``.
     >>> [span.name for span in exporter.get_finished_spans()]
     ['start sizes', 'size', 'stop sizes']
 
-One call is for all runners of the process.  Without it, nothing of this is imported or costs anything.  Which spans
-there are, and why, says docs/adr/0030-spans-of-attempts.md.
+One call is for all runners of the process.  Without it, nothing of this is imported or costs anything.
+docs/adr/0030-spans-of-attempts.md says which spans there are, and why.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ __all__ = ["DaskExecutor"]
 SMALL: Final = 1 << 14
 """How many bytes of frames are sent as an event; the scheduler keeps the latest thousand."""
 LONGEST: Final = 10.0
-"""For how many seconds a connection is tried."""
+"""Seconds to try a connection."""
 _ASKING: Final = 0.02
 
 
@@ -79,7 +79,7 @@ class DaskExecutor(ClusterExecutor):
             self._is_own = True
         self._client.subscribe_topic(self._topic, self._heard)
         end = monotonic() + LONGEST
-        while not self._is_heard.wait(_ASKING):  # what is told before the scheduler knows of us would be missed
+        while not self._is_heard.wait(_ASKING):  # messages before the scheduler knows of us would be missed
             if monotonic() > end:
                 hint = "check that its scheduler is not overloaded"
                 raise ClusterUnreachable("DaskExecutor", f"no event has come back within {LONGEST:g} s", hint)

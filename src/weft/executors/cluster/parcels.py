@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sized
 from typing import Final, Protocol
 
 LASTS: Final = 0.05
-"""About how many seconds a parcel may take, by what is known of its components."""
+"""Estimated duration of a parcel, in seconds, from earlier runs of its components."""
 MOST: Final = 256
 """How many runnables a parcel may have."""
 _WEIGHT: Final = 0.2

@@ -26,7 +26,7 @@ Put = Callable[[bytes], object]
 APART: Final = 0.05
 """The minimum number of seconds between two heartbeats."""
 TOGETHER: Final = 0.003
-"""For how many seconds what a step sends waits for more."""
+"""Seconds for which messages of a step wait for more of them."""
 
 
 def extend_path(path: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ that run as one append.  If the store refuses the append of a run, the other run
                       │                  │
                       └──large──► beside ┤   (with the same outcomes)
                                          │
-                                         ├── refused ──► the worker is told, and writes nothing more
+                                         ├── refused ──► the worker is notified, and writes nothing more
                                          ├── the store is unavailable ──► the same batch again, later
                                          └── the store raises ──► each append again, by itself
 
@@ -53,7 +53,7 @@ LARGE = 1 << 20
 """Bytes: an append with more of values beside its events is written beside the batches."""
 
 _FEW, _IN_A_ROW = 8, 4
-"""A batch of at most so many runs continues at once, so many times in a row; then other work of the event loop runs."""
+"""A batch of less than so many events continues at once, so many times in a row; then other work of the loop runs."""
 
 
 class Writer(Protocol):
@@ -83,7 +83,7 @@ class Journal:
 
         Args:
             time: says the time of day.
-            afterwards: called after the workers of a batch were told, so that they process attempts that have ended
+            afterwards: called after the workers of a batch were notified, so that they process attempts that have ended
                 meanwhile.  After a small batch it is called at once, so that the results are in the next batch; after a
                 large one, in the next round of the event loop.
         """
@@ -228,7 +228,7 @@ class Journal:
             while self._noted:
                 batch = self._batch()
                 await self._write(batch)
-                if ahead and len(batch) <= _FEW:
+                if ahead and len(batch) < _FEW and sum(append.count for _, append in batch) < _FEW:
                     ahead -= 1
                     self._afterwards()
                 else:
@@ -307,7 +307,7 @@ class Journal:
                     writer.refused(refused)
             except Exception:  # noqa: BLE001 - what goes wrong in one run must not keep the others from being written
                 _log.exception("run %r could not be told what became of its events", append.run)
-            except BaseException as error:  # noqa: BLE001 - Ctrl-C ends the program, and the others are told first
+            except BaseException as error:  # noqa: BLE001 - Ctrl-C ends the program, after the others are notified
                 interrupted = error
         self.is_telling = False
         if self._asking:

@@ -43,8 +43,10 @@ from weft.errors import (
     StoreClosed,
     StoreError,
     StoreUnavailable,
+    UniqueKeyTaken,
 )
 from weft.log import Decoder
+from weft.ports.deadlines import DeadlineStore, Endangered
 from weft.ports.store import (
     Append,
     InboxStore,
@@ -57,6 +59,7 @@ from weft.ports.store import (
     SnapshotStore,
     StatisticsStore,
     StoredSnapshot,
+    UniqueStore,
 )
 from weft.runner.durability import neighbours
 from weft.runner.durability.recovery import Recovered, recover, referred_by
@@ -163,15 +166,16 @@ class Ownership:
         store: LogStore,
         is_open: Callable[[], bool],
         may_wait: Callable[[], bool],
+        is_here: Callable[[str], bool],
         time: Callable[[], float] = time.time,
     ) -> None:
+        """Own runs of *store*; *is_here* says whether a run is in the runner."""
         self._store, self._is_open, self._may_wait, self._time = store, is_open, may_wait, time
+        self._is_here = is_here
         self._kept: dict[str, None] = {}
-        """Runs that may be owned and are not here: they are being loaded, or were not given back for certain."""
+        """Runs this store may own that are not in the registry: loading, or release not confirmed."""
         self.deletions = 0
         """How often runs were deleted from here: what is known of a run that has left may be about one of them."""
-        self.is_here: Callable[[str], bool] = lambda _: False
-        """Whether a run is in the registry."""
         self._decoders: dict[tuple[str, str, int, bool], Decoder] = {}
         """By workflow, its version, the live one of them and whether they are strict: many runs share a definition."""
 
@@ -192,7 +196,7 @@ class Ownership:
 
     def holds(self, run: str) -> bool:
         """Whether *run* is here, or is being acquired or released."""
-        return run in self._kept or self.is_here(run)
+        return run in self._kept or self._is_here(run)
 
     def _check_neighbours(self, run: str) -> None:
         """
@@ -330,7 +334,9 @@ class Ownership:
             runs = [each.id for each in records]
             found = await self._retrying("load_many", runs, lambda: self._store.load_many(runs))  # noqa: B023
             for record in records:
-                yield self._checked(record.id, found[record.id], record)
+                answer = self._checked(record.id, found[record.id], record)
+                # Of a run that was asleep it is not known whether its log was truncated.
+                yield await self._load_or_error(record, rehydration) if answer.is_truncated else answer
 
     async def _load_or_error(self, record: RunRecord, rehydration: Rehydration) -> AcquiredRun:
         """Load one of many runs; what is wrong with it is raised when it is recovered."""
@@ -476,6 +482,24 @@ class Ownership:
             return await self._retrying("find", [run], lambda: store.find(run))
         return (await self._retrying("load_since", [run], lambda: store.load_since(run, 0))).record
 
+    async def check_key(self, run: str) -> None:
+        """
+        See that *run*, which has failed, may go on: no other run has its unique key.
+
+        Raises:
+            UniqueKeyTaken: another one has.
+        """
+        store = self._store
+        if isinstance(store, UniqueStore):
+            rival = await self._retrying("key_rival", [run], lambda: store.key_rival(run))
+            if rival is not None:
+                raise UniqueKeyTaken(run, *rival)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether runs can have unique keys."""
+        return isinstance(self._store, UniqueStore)
+
     async def records(self, **asked: Any) -> list[RunRecord]:
         """Return a page of the records in the store, as its ``list`` does."""
         store = self._listed()
@@ -492,6 +516,13 @@ class Ownership:
         if isinstance(store, StatisticsStore):
             return await self._retrying("tally", [], store.tally)
         return Counter([(record.workflow, record.status) async for record in self._every_record()])
+
+    async def endangered(self, now: float, limit: int) -> Sequence[Endangered]:
+        """Return the runs whose deadline is in danger, or past; none if the store does not know deadlines."""
+        store = self._store
+        if isinstance(store, DeadlineStore):
+            return await self._retrying("endangered", [], lambda: store.endangered(now, limit=limit))
+        return []
 
     async def histogram(
         self, *, since: float, width: float, workflow: str | None

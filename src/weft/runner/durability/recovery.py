@@ -96,7 +96,7 @@ async def recover(
         decoder = Decoder(workflow=workflow, strict=strict)
     unknown: dict[str, None] = {}
     try:
-        definitions, facts = await _referred(store, loaded, pace)
+        definitions, facts = await _referred(store, loaded, pace, decoder)
         batches = decoder.batches(bodies, definitions=definitions, facts=facts, unknown=unknown)
         first = next(batches)
         run = Run.from_log(first[:1], context=context)
@@ -168,9 +168,9 @@ async def referred_by(
 
 
 async def _referred(
-    store: LogStore, loaded: LoadedRun, pace: Pace
+    store: LogStore, loaded: LoadedRun, pace: Pace, decoder: Decoder | None = None
 ) -> tuple[Mapping[bytes, bytes], Mapping[bytes, bytes]]:
-    """Return the definitions and the large values that the segments refer to."""
+    """Return the definitions and the large values that the segments refer to; what *decoder* knows is not read."""
     wanted_definitions: set[bytes] = set()
     wanted_facts: set[bytes] = set()
     for segment in loaded.segments:
@@ -181,6 +181,8 @@ async def _referred(
             wanted_definitions |= found.definitions
             wanted_facts |= found.facts
             await pace.keep(count)
+    if decoder is not None and not wanted_facts and decoder.knows(wanted_definitions):  # as that of many runs
+        return dict.fromkeys(wanted_definitions, b""), {}
     wanted = References(frozenset(wanted_definitions), frozenset(wanted_facts))
     return await referred(store, loaded.record.id, wanted)
 

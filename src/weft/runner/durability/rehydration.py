@@ -37,7 +37,7 @@ from weft.errors import (
     StoreClosed,
 )
 from weft.log import Decoder, chain
-from weft.log.hash_chain import GENESIS, References, references
+from weft.log.hash_chain import GENESIS, References, may_refer, references
 from weft.log.snapshot import Snapshot, SnapshotWriter
 from weft.ports.store import FactStore, LoadedRun, LogStore, SnapshotStore, StoredSnapshot
 from weft.runner.durability.store_retry import retry_while_unavailable
@@ -50,6 +50,9 @@ Again = Callable[[Callable[[], Awaitable[object]]], Awaitable[object]]
 
 MANY: Final = 4096
 """Reading the whole history of a run with more events than this is worth a warning."""
+
+SHORT: Final = 2_000
+"""The events of a tail with at most so many stay in memory as they are, if none of them brings a large value."""
 
 _log = logging.getLogger("weft.runner")
 
@@ -220,7 +223,7 @@ async def rehydrate(
     try:
         snapshot = opened(loaded, stored)
         bodies = [segment.body for segment in loaded.segments]
-        found, tail = snapshot.references(), references(bodies)
+        found, tail = snapshot.references(), references(filter(may_refer, bodies))
         wanted = References(found.definitions | tail.definitions, found.facts | tail.facts)
         definitions, facts = await referred(store, run_id, wanted)
         loader, pace = HistoryLoader(store, run_id, decoder, loaded.record.first - 1), Pace(pause)
@@ -228,7 +231,8 @@ async def rehydrate(
         memory.page = PAGE
         for count in folded(memory, decoder.batches(bodies, definitions=definitions, facts=facts, unknown=unknown)):
             await pace.keep(count)
-        if bodies or rehydration == "lazy":
+        is_long = loaded.record.head - stored.position > SHORT
+        if tail.facts or is_long or rehydration == "lazy":
             memory, sleeping = _settled(store, memory, loaded, decoder, facts, loader, lazy=rehydration == "lazy")
     except (CorruptLog, InvalidEvent, MissingContent, HistoryNotLoaded, HistoryTruncated) as error:
         raise Unusable(str(error)) from error

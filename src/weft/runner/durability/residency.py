@@ -173,7 +173,7 @@ class RunValues:
         self._sizes = array("Q")
         """The sizes of the events that follow the cold beginning, as far as they are durable."""
         self._pending: Mark | None = None
-        """Up to where the run is evicted as soon as that is durable."""
+        """Values up to this event are evicted once it is durable."""
         self._growth = 0
         """How many events were counted since the last pass."""
         self._looked_at = 0
@@ -320,7 +320,7 @@ class RunValues:
     # -- values that become too old --------------------------------------------------------------
 
     def _set_mark(self, keep: float, now: float) -> None:
-        """Note that what is there now is too old after so many seconds."""
+        """Note that the values that are there now are too old after *seconds*."""
         self._is_unmarked, self._marked_at = False, now
         self._aged.append(_Aged(now + keep, mark(self._worker.run.memory)))
 
@@ -364,13 +364,26 @@ class RunValues:
 class Residency:
     """The values of all live runs of one runner."""
 
-    def __init__(self, store: LogStore, timers: Timers, time: Callable[[], float], limit: int | None) -> None:
-        """Keep at most *limit* bytes of values in memory, where they need not be; None for any number."""
+    def __init__(
+        self,
+        store: LogStore,
+        timers: Timers,
+        time: Callable[[], float],
+        limit: int | None,
+        drop_finished: Callable[[], bool],
+    ) -> None:
+        """
+        Count the values of runs in memory.
+
+        Args:
+            limit: how many bytes of them stay in memory where they need not be; None for any number.
+            drop_finished: forgets the run that has finished first of those that are kept; returns False if there is
+                none.
+        """
         self.store, self.timers, self.time, self.limit = store, timers, time, limit
         self.bytes = 0
         """How many bytes the durable events take that are in memory, of all runs; 0 without a limit."""
-        self.drop_finished: Callable[[], bool] = lambda: False
-        """Forgets the run that has finished first of those that are kept; returns False if there is none."""
+        self._drop_finished = drop_finished
         self._grown: dict[RunValues, None] = {}
         """The runs that have grown since their last pass; those that have been quiet longest first."""
         self._sweep: asyncio.Handle | None = None
@@ -412,7 +425,7 @@ class Residency:
         return isinstance(self.store, SnapshotStore)
 
     def admit(self, worker: Resident, keep: float | None) -> RunValues | None:
-        """Count the values of *worker*, and *keep* them for so many seconds; None if there is nothing to do."""
+        """Count the values of *worker*, and *keep* them for that many seconds; None if there is nothing to do."""
         if (self.limit is None and keep is None) or not self.can_evict:
             return None
         return RunValues(self, worker, keep)
@@ -451,7 +464,7 @@ class Residency:
         self._sweep, limit = None, self.limit
         assert limit is not None  # noqa: S101
         enough = limit - limit // 4
-        while self.bytes > enough and self.drop_finished():
+        while self.bytes > enough and self._drop_finished():
             pass
         passes, is_final = 0, True
         while self._grown and self.bytes > enough:

@@ -19,7 +19,7 @@ Invariants:
    run was changed; a step that is announced is not, and neither is an input, which may come before every death.
 3. A release does not count, whatever was in flight then; it does not reset the count either.
 4. An owner that starts nothing and goes leaves the count as it found it: what it learnt of the owner before is noted.
-   Until it has noted that, the store remembers the death, so it may go without a word, or ask the store twice.
+   Until then the store remembers the death, so the owner may end without noting it, or ask the store twice.
 """
 
 from __future__ import annotations

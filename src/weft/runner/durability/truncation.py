@@ -1,5 +1,5 @@
 """
-Which events of a log may be removed: those before its snapshot that no result of an input needs (ADR 44).
+Chooses the events of a log that may be removed: those before its snapshot that no result of an input needs (ADR 44).
 
 A snapshot holds what the *future* needs.  The result of an input that is not done, or of the last one, is a question
 about the past: what its leaves have made of it.  So these inputs stay whole.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 
 from weft.core.events import ContinuedAsNew, FannedOut, RunUpgraded, WorkflowDefined
 from weft.core.fold.scope import Key
+from weft.core.run.deadlines import Deadline, OpenDeadlines
 from weft.core.run.run import Run
 from weft.core.run.waits import next_due
 from weft.errors import HistoryNotLoaded, HistoryTruncated
@@ -23,14 +25,14 @@ from weft.log import Encoded, Encoder, Segment, chain
 from weft.log.codec import lone_reaction
 from weft.log.outcome import RunOutcome, encode_outcome, outcome_of
 from weft.log.snapshot import SnapshotWriter, Written
-from weft.ports.store import FINISHED, FIRST_EPOCH, NEVER, Append, RunStatus
+from weft.ports.store import FINISHED, FIRST_EPOCH, NEVER, NO_DEADLINE, Append, RunStatus
 from weft.runner.slices import pause
 
 MOST: Final = 2048
 """How many events are written at once; the others follow in the next segment."""
 
 MOST_OPEN: Final = 20_000
-"""With more open activations than this a run makes no snapshot: writing them would hold up the event loop."""
+"""With more open activations than this, a run writes no snapshot: writing them would hold up the event loop."""
 
 _NEVER: Final = sys.maxsize
 _log = logging.getLogger("weft.runner")
@@ -49,7 +51,9 @@ class UnsavedLog:
 
     __slots__ = (
         "_counts",
+        "_deadlines",
         "_due",
+        "_due_by",
         "_due_count",
         "_encoded",
         "_encoder",
@@ -66,11 +70,13 @@ class UnsavedLog:
         "_wake_at",
         "acknowledged",
         "created_at",
+        "due_changed",
         "epoch",
         "is_behind",
         "is_dropped",
         "outcome",
         "status",
+        "unique",
         "version",
     )
 
@@ -111,6 +117,8 @@ class UnsavedLog:
         """How many events are durable."""
         self.outcome: RunOutcome | None = None
         """The outcome of the run, if it has finished."""
+        self.unique = ""
+        """The unique key of a new run, if it is to have one."""
         self.version: str | None = None
         """The version of the workflow, if the store does not know it and it is not that of a new run."""
         self._encoder = _FORGETFUL
@@ -130,6 +138,12 @@ class UnsavedLog:
         """The receipts of outcomes that are in the log, and are kept elsewhere until they are stored."""
         self._due: list[tuple[float, int, Key]] | None = None
         """A heap of the timers of the run; those that do not count any more are dropped when they are first."""
+        self._deadlines: OpenDeadlines | None = None
+        """The deadlines of the run; None until it has one."""
+        self._due_by: tuple[float, float] | None = None
+        """The deadline that the store has; None if it was not written from here."""
+        self.due_changed: Callable[[tuple[float, float]], object] | None = None
+        """Called when the store knows another deadline of the run."""
         self._due_count = 0
         """How many timers there were: those that are due at the same time are not compared further."""
         self._encoded: dict[int, Encoded] | None = None
@@ -214,6 +228,19 @@ class UnsavedLog:
             heappop(due)
         return None
 
+    def earliest_deadline(self, now: float) -> Deadline | None:
+        """Return the earliest deadline of what is open; the run has had one."""
+        if self._deadlines is None:
+            self._deadlines = OpenDeadlines()
+        return self._deadlines.earliest(self._run.memory, now)
+
+    def _due_by_now(self, at: float, *, is_over: bool) -> tuple[float, float] | None:
+        """Return what the store has to know of the deadlines of the run, None if it knows."""
+        first = None if is_over else self.earliest_deadline(at)
+        due = NO_DEADLINE if first is None else first.due
+        known = NO_DEADLINE if self._due_by is None and self.status is None else self._due_by
+        return None if due == known else due
+
     @property
     def is_empty(self) -> bool:
         """Whether the store has everything."""
@@ -270,12 +297,16 @@ class UnsavedLog:
             rare["snapshot"], definitions = written.body, {**written.definitions, **definitions}
         if segment.facts or (written is not None and written.facts):
             rare["facts"] = {**({} if written is None else written.facts), **segment.facts}
+        if is_new and self.unique:
+            rare["unique"] = self.unique
         if reason:
             rare["reason"] = reason
         if counts != _NONE:
             rare["failures"], rare["dead_letters"] = counts
         if not is_woken_as_before:
             rare["wake_at"] = NEVER if wake_at is None else wake_at
+        if memory.has_deadlines and (due := self._due_by_now(at, is_over=is_over)) is not None:
+            rare["due"] = due
         if self._taken and not self.is_behind:
             rare["taken"] = tuple(self._taken)
         if self._tasks and not self.is_behind:
@@ -327,6 +358,7 @@ class UnsavedLog:
             reason=f"{CONTINUED}{event.run!r}",
             failures=len(memory.failures or ()),
             outcome=encode_outcome(self.outcome),
+            due=NO_DEADLINE if memory.has_deadlines else None,
             release=True,
         )
 
@@ -351,7 +383,7 @@ class UnsavedLog:
     def stored(self, append: Append) -> None:
         """*append* is durable."""
         self.acknowledged, self._link = append.expected + append.count, append.chain
-        if append is self._lone:  # as nearly always: there was nothing else in it
+        if append is self._lone:  # the usual case: there was nothing else in it
             self._lone = None
             return
         if append.status is not None:
@@ -367,6 +399,10 @@ class UnsavedLog:
             self._segment = None
         if append.wake_at is not None:
             self._wake_at = None if append.wake_at == NEVER else append.wake_at
+        if append.due is not None:
+            self._due_by = append.due
+            if self.due_changed is not None:
+                self.due_changed(append.due)
         if append.taken and self._taken is not None:
             self._taken = self._taken[len(append.taken) :] or None
         if append.tasks and self._tasks is not None:

@@ -139,7 +139,7 @@ class Attempts:
     def _hand_over(self, inflight: InFlight, attempt: Attempt) -> None:
         """Hand the *attempt* to its executor."""
         worker = self._worker
-        if worker.is_stopping and (self._dispatcher.is_closing or inflight.state != "calling_policy"):
+        if worker.life != "driving" and (self._dispatcher.is_closing or inflight.state != "calling_policy"):
             self.drop(inflight)
             return
         if attempt.until is not None:
@@ -172,6 +172,10 @@ class Attempts:
             return self._policies.of(inflight.activation)[0] or _NO_POLICY
 
         dispatcher = self._dispatcher
+        if runnable.deadline is not None or policy.deadline is not None:
+            since = (begun.since if begun else None) or dispatcher.clock.time()
+            own = None if policy.deadline is None else since + policy.deadline
+            dispatcher.dangers.starts(self._worker, inflight, since, own)
         told = partial(self._worker.report.falling_back, inflight)
         given = Conditions(
             dispatcher.clock.time, dispatcher.counters, dispatcher.draw, runnable.deadline, current, told
@@ -243,7 +247,7 @@ class Attempts:
             self._note_failure(inflight, awaited.after)
             if inflight.state == "done":  # a listener has cancelled the run
                 return
-        if self._worker.is_stopping:
+        if not self._worker.starts:
             self.drop(inflight)
             return
         inflight.awaited, inflight.waiting_since = awaited, self._dispatcher.monotonic()
@@ -277,7 +281,7 @@ class Attempts:
 
     def _resumed(self, inflight: InFlight) -> None:
         """Queue *inflight* again: its wait is over."""
-        if inflight.state != "waiting" or self._worker.is_stopping:
+        if inflight.state != "waiting" or not self._worker.starts:
             return
         inflight.disarm()
         inflight.end_wait(self._dispatcher.monotonic())
@@ -424,6 +428,8 @@ class Attempts:
         if inflight.instructions is not None:
             error = RuntimeError("failed") if outcome.error is None else outcome.error
             spent = outcome.duration_ns
+            if is_complete and inflight.attempt is not None and inflight.attempt.until is not None:
+                self._dispatcher.dangers.took(self._worker, inflight, self._dispatcher.monotonic() - inflight.started)
             self._go_on(inflight, Returned(outcome.result, outcome.added, spent) if is_complete else Raised(error))
         elif is_complete:
             self._finish(inflight, outcome)
@@ -483,7 +489,7 @@ class Attempts:
 
     def give_up(self, inflight: InFlight) -> None:
         """Abandon *inflight*, and release the limits that had admitted it."""
-        self._dispatcher.withdraw(inflight, leave=self._worker.is_stopping)
+        self._dispatcher.withdraw(inflight, leave=not self._worker.starts)
         if inflight.transaction is not None:
             inflight.transaction.give_up()
         if inflight.chain is not None:

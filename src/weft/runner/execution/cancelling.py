@@ -14,6 +14,7 @@ from weft.core.run.runnable import RunnableRef
 from weft.core.run.texts import check_text_or_none
 from weft.errors import RunParked, StepCancelled, UnknownRunnable
 from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.straight_lane import queue_upcoming
 
 if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
@@ -37,7 +38,7 @@ def cancel_steps(worker: Worker, which: str | RunnableRef, reason: str, by: str 
         name = which.component if isinstance(which, RunnableRef) else which
         raise UnknownRunnable(f"nothing of {name!r} is ready, in flight or waiting in run {worker.id!r}")
     if worker.upcoming is not None:
-        worker.queue_upcoming(worker.upcoming)
+        queue_upcoming(worker, worker.upcoming)
     for key in keys:
         _cancel(worker, key, reason, by)
     worker.changed()

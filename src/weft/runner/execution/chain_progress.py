@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
 
 ADVANCE_AFTER: Final = 0.01
-"""After how many seconds what has ended of a chain is folded, although its last link still runs."""
+"""Seconds until the completed part of a chain is folded, although its last link still runs."""
 
 
 def begin_chain(worker: Worker, inflight: InFlight, chain: ChainCall) -> None:
@@ -135,7 +135,7 @@ def _fold_links(worker: Worker, inflight: InFlight, chain: ChainCall, until: int
 def _withhold(memory: Memory, activation: Activation) -> None:
     """Do not offer *activation* as newly ready: it has run already, or runs."""
     ready = memory.newly_ready
-    if ready and ready[-1] is activation:  # as nearly always
+    if ready and ready[-1] is activation:  # the usual case
         ready.pop()
     else:
         memory.newly_ready = [other for other in ready if other is not activation]

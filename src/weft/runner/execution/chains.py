@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
 
 MOMENT_NS: Final = 2_000_000
-"""For how long a chain goes on: slow steps go out one by one, so that their results are seen at once."""
+"""Longest duration of a chain: slow steps are started one by one, so that their results are seen at once."""
 
 _PROVISIONAL: Final = 0
 """The position of a fact that is not in the log yet; events are counted from 1."""
@@ -112,7 +112,7 @@ class ChainCall(Runnable, eq=False):
 
     nodes: tuple[FunctionNode, ...] = ()
     links: list[Runnable] = []  # noqa: RUF012 - a field of a record, which copies it
-    """Those that have been started."""
+    """Links that have been started."""
     ended: list[tuple[Outcome, Encoded | None]] = []  # noqa: RUF012
     """The outcomes of those that have ended, with the bytes of values that had to be encoded."""
     folded: int = 0

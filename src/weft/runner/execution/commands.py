@@ -1,7 +1,7 @@
 """
 The commands of a run: what a caller, or a message, tells it while it runs.
 
-Each of them checks that the run may be told this, records it, and lets the worker continue.  Cancelling and completing
+Each of them checks that the run accepts it, records it, and lets the worker continue.  Cancelling and completing
 single steps are commands too, in :mod:`.cancelling` and :mod:`.external`; what ends or releases the run is in
 :mod:`.worker`.
 """
@@ -19,6 +19,7 @@ from weft.core.run.waits import receive_signal
 from weft.errors import RunClosed, RunParked
 from weft.log import Encoded, encode_once, needs_encoding
 from weft.runner.execution.large_values import exhausted
+from weft.runner.execution.straight_lane import queue_upcoming
 from weft.runner.options import check_text
 from weft.telemetry import bus
 from weft.typing import PoliciesMode
@@ -59,6 +60,8 @@ def take_input(
     if bus.input_receive:
         carrier = worker.report.receives(time, is_new=not worker.acknowledged)
     worker.run.plan(value, key=key, deadline=deadline, at=time(), last=last, by=by, carrier=carrier)
+    if deadline is not None:
+        worker.unsaved.due_changed = worker.dispatcher.dangers.due_changed
     worker.untimed_until = worker.monotonic() + ev.PRECISION
     if encoded is not None:
         worker.unsaved.keep(encoded)
@@ -141,9 +144,9 @@ def set_policies(worker: Worker, policies: Iterable[Any], mode: PoliciesMode, by
     """
     worker.check_open()
     worker.policies.change(policies, mode, by)
-    if not worker.is_stopping:
+    if worker.starts:
         if worker.upcoming is not None:
-            worker.queue_upcoming(worker.upcoming)
+            queue_upcoming(worker, worker.upcoming)
         for inflight in list(worker.queue.by_key.values()):
             if not inflight.has_ended:
                 worker.attempts.reconsider(inflight)

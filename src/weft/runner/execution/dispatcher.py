@@ -31,12 +31,13 @@ from weft.ports.store import LogStore, SnapshotStore
 from weft.ports.transactions import TransactionalStore
 from weft.runner.durability.journal import Journal
 from weft.runner.durability.residency import Residency
+from weft.runner.execution.dangers import Dangers
 from weft.runner.execution.executor_queue import ExecutorQueue
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.limit_queue import LimitQueues
 from weft.runner.execution.policies import policy_tables
 from weft.runner.execution.rate_queue import RateQueues
-from weft.runner.execution.straight_lane import HandOverLane, Lane, StraightLane
+from weft.runner.execution.straight_lane import IN_A_ROW, HandOverLane, Lane, Lanes, StraightLane
 from weft.runner.execution.timeouts import Timeouts
 from weft.runner.execution.timers import Timers
 from weft.runner.execution.transactions import StepTransactions
@@ -56,6 +57,8 @@ class Dispatcher:
 
     loop: asyncio.AbstractEventLoop
     monotonic: Callable[[], float]
+    family: Family
+    """Starts the children of steps; the runtime brings it, since it is made of the workers of this dispatcher."""
     _thread: int
 
     def __init__(
@@ -65,15 +68,32 @@ class Dispatcher:
         executors: Mapping[str, Executor],
         clock: Clock,
         counters: Counters,
+        worker_of: Callable[[str], Worker | None],
+        drop_finished: Callable[[], bool],
         draw: Callable[[], float] = random.random,
         scheduler: Scheduler | None = None,
         memory_budget: int | None = None,
+        may_start: Callable[[], bool] | None = None,
+        spreads: Callable[[Worker, InFlight], bool] | None = None,
     ) -> None:
+        """
+        Take the attempts of all workers to *executors*.
+
+        Args:
+            worker_of: returns the worker of a run, if the run is here.
+            drop_finished: forgets the run that has finished first of those that are kept; returns False if there is
+                none.
+            may_start: whether attempts may start now; :meth:`wake` goes on when they may again.
+            spreads: whether any worker of the fleet may run what has a queue; None without a fleet.
+        """
         self.clock, self.counters, self.draw = clock, counters, draw
         self.scheduler = scheduler
         """Groups runnables; None if each goes out by itself."""
         self.is_volatile = not getattr(store, "is_durable", True)
         """Whether the store does not outlive this process."""
+        is_seen = not self.is_volatile or getattr(store, "sees_every_commit", False)
+        self.in_a_row = 1 if is_seen else IN_A_ROW
+        """How many steps of a chain are written together: several, if there is nothing durable that they wait for."""
         self.new_secret: Callable[[], str] = partial(secrets.token_urlsafe, 24)
         """Returns the secret part of a token for an external step."""
         self.number = next(_numbers)
@@ -84,24 +104,25 @@ class Dispatcher:
         self.transactions = StepTransactions(store, self) if isinstance(store, TransactionalStore) else None
         """The transactions of steps; None if the store has none."""
         self.is_open = self.is_closing = False
-        self.family: Family | None = None
-        """Starts the children of steps."""
-        self.queues = {name: ExecutorQueue(executor, self.guard) for name, executor in executors.items()}
+        self.queues = {name: ExecutorQueue(executor, self.guard, may_start) for name, executor in executors.items()}
         """By name of the executor."""
-        self.lanes: dict[str, Lane] = {
+        lanes: dict[str, Lane] = {
             name: StraightLane(name, queue, queue.executor)
             if isinstance(queue.executor, ImmediateExecutor)
             else HandOverLane(name, queue)
             for name, queue in self.queues.items()
             if scheduler is None or isinstance(queue.executor, ImmediateExecutor)
         }
-        """By name of the executor: where a lone runnable starts; a scheduler may group those for other executors."""
-        self.spreads: Callable[[Worker, InFlight], bool] | None = None
+        self.lanes: dict[str, Lanes] = {name: (None, lanes.get(name), lanes.get("inline")) for name in self.queues}
+        """By executor of a run: where a lone runnable starts; a scheduler may group those for other executors."""
+        self.spreads = spreads
         """Whether any worker of the fleet may run what has a queue; None without a fleet."""
         self.limit_queues, self.rate_queues, self.timeouts = LimitQueues(self), RateQueues(self), Timeouts(self)
         self.timers = Timers(self)
         """The timers of what waits in runs."""
-        self.residency = Residency(store, self.timers, clock.time, memory_budget)
+        self.dangers = Dangers(self, store, worker_of)
+        """The deadlines that are in danger."""
+        self.residency = Residency(store, self.timers, clock.time, memory_budget, drop_finished)
         """Counts the values of the runs that are in memory."""
         self.policy_tables = policy_tables(executors)
         """By name of the executor that the plain functions of a run are for."""
@@ -112,11 +133,6 @@ class Dispatcher:
     def is_busy(self) -> bool:
         """Whether an attempt is with an executor, or queued for one."""
         return any(queue.is_busy for queue in self.queues.values())
-
-    def start_only_while(self, may_start: Callable[[], bool]) -> None:
-        """Start attempts only while *may_start* returns True; :meth:`wake` goes on when it does again."""
-        for queue in self.queues.values():
-            queue.may_start = may_start
 
     def open(self) -> None:
         """Open the executors and the journal in the running event loop."""

@@ -12,7 +12,7 @@ Invariants:
 4. If the last owner of a run has died, the first attempt of the new owner starts when the log names the takeover.  The
    attempt has its place in the executor by then: a run that only waits for a place has not started anything.
 5. An attempt under a rate limit takes its turn when a worker of the executor is free for it, and starts at once.
-6. A process that is not sure of owning its runs starts nothing; what it would start stays in line.
+6. A process that is not sure of owning its runs starts nothing; what it would start stays queued.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
 
 _MOMENT_NS: Final = 2_000_000
-"""For how long the workers of an executor should have work without the loop."""
+"""Seconds of queued work that keep the executor busy while the loop is occupied."""
 
 _tickets = itertools.count(1)
 
@@ -54,15 +54,22 @@ class ExecutorQueue:
         "run",
     )
 
-    def __init__(self, executor: Executor, guard: Callable[..., None]) -> None:
-        """Create an empty queue; *guard* calls a method of a worker, and an exception crashes only that worker."""
+    def __init__(
+        self, executor: Executor, guard: Callable[..., None], may_start: Callable[[], bool] | None = None
+    ) -> None:
+        """
+        Create an empty queue.
+
+        Args:
+            guard: calls a method of a worker; an exception crashes only that worker.
+            may_start: whether anything may be started now; None if nothing but the executor limits that.
+        """
         self.executor, self._guard = executor, guard
         self.run = executor.run if isinstance(executor, ImmediateExecutor) else None
         """Executes a runnable while the caller waits, if the executor can; it must not overtake queued attempts."""
         self.line: list[tuple[int, int, Worker, InFlight, Attempt]] = []
         """A heap; an attempt that has waited too long stays in it until it comes first."""
-        self.may_start: Callable[[], bool] | None = None
-        """Whether anything may be started now; None if nothing but the executor limits that."""
+        self.may_start = may_start
         self.is_used = False
         """Whether it has ever had something to do: there is nothing to collect from others."""
         self._order = itertools.count()
@@ -70,7 +77,7 @@ class ExecutorQueue:
         self._lent: dict[Ticket, int] = {}
         """By ticket whose place others have: for how many waits."""
         self._reserved: set[Ticket] = set()
-        """Those that have a place, and start when the log says that their run was taken over."""
+        """Attempts with a place that start once the log records the takeover of their run."""
         self._workers: int | None = getattr(executor, "max_workers", None)
         self._mean_ns = 1e9  # long, until the first ones have shown otherwise
 
@@ -135,7 +142,9 @@ class ExecutorQueue:
         self._running[ticket] = (worker, inflight)
         if barrier:  # it is the first since an owner of the run died
             self._reserved.add(ticket)
-            worker.note_takeover(inflight.activation.node.name, lambda: self._start_reserved(worker, inflight, attempt))
+            assert worker.taken_over is not None  # noqa: S101 - it has put up the barrier
+            name = inflight.activation.node.name
+            worker.taken_over.note(name, lambda: self._start_reserved(worker, inflight, attempt))
             return
         worker.attempts.starting(inflight, attempt)
         if inflight.state != "done":  # else a listener has cancelled the run
@@ -146,7 +155,7 @@ class ExecutorQueue:
         ticket = inflight.ticket
         if ticket not in self._reserved or inflight.attempt is not attempt:
             return
-        if worker.is_stopping:
+        if not worker.starts:
             worker.attempts.drop(inflight)
             return
         self._reserved.discard(ticket)

@@ -14,7 +14,8 @@ run changes it, and counts the slots that are used.
                                 ▼
                               done
 
-From any state, a runnable that is abandoned is done.
+From any state, a runnable that is abandoned is done.  Not drawn: executing and calling_policy go back to queued if the
+log must record something first, and a runnable that was not started in time is executing when it fails.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class InFlight(msgspec.Struct, eq=False):
     is_guarded: bool = False
     """Whether the policy matters before an attempt fails."""
     begun: Begun | None = None
-    """How far it had come in an earlier life."""
+    """Progress it had made before the run was resumed."""
     state: State = "queued"
     """Changed by :class:`~weft.runner.execution.run_queue.RunQueue`, and by nothing else."""
     runnable: Runnable | None = None
@@ -108,7 +109,7 @@ class InFlight(msgspec.Struct, eq=False):
     timers: list[Any] | None = None
     """The timers that will wake it or end its attempt, to be cancelled when they no longer matter."""
     awaited: Pause | Await | AwaitTurn | None = None
-    """The instruction that it waits for; kept after the wait, until its driver is told."""
+    """The instruction that it waits for; kept after the wait, until its driver receives the answer."""
     awaited_until: float = 0.0
     """When that wait ends at the latest, on the monotonic clock."""
     called: Any = None
@@ -120,11 +121,11 @@ class InFlight(msgspec.Struct, eq=False):
     children: dict[str, int] | None = None
     """By workflow: how many children the attempt has started."""
     outside: BaseException | None = None
-    """How its last attempt has failed outside, until its driver is told."""
+    """The failure of its last attempt outside, until its driver receives it."""
     result: PendingResult | None = None
     """The outcome of its last attempt whose value had to be encoded, with the bytes of that."""
     receipt: tuple[int, int] | None = None
-    """Where the executor keeps the outcome of its last attempt, until the log has what comes of it."""
+    """Location of the last outcome at the executor, until the log holds it."""
     chain: ChainCall | None = None
     """The chain that goes to the executor in its place, if a scheduler says so; it is the link that runs."""
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from weft.core.fold.scope import Activation
 from weft.core.run.runnable import bind
-from weft.core.run.waits import begin_waits
+from weft.core.run.waits import begin_waits, fire_timer
 from weft.runner.execution.external import announce_attempt, take_failure
 from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.straight_lane import queue_upcoming
 
 if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
@@ -24,7 +25,7 @@ def queue_ready(worker: Worker) -> None:
     memory = worker.run.memory
     worker.expect_attempts()
     if worker.upcoming is not None:  # it is not alone any more
-        worker.queue_upcoming(worker.upcoming)
+        queue_upcoming(worker, worker.upcoming)
     offered, memory.newly_ready = memory.newly_ready, []
     if worker.options.hooks is not None and worker.options.hooks.transform is not None:
         offered = _transformed(worker, offered)
@@ -55,11 +56,17 @@ def _transformed(worker: Worker, offered: list[Activation]) -> list[Activation]:
 
 
 def start_waits(worker: Worker) -> None:
-    """Start the timers of what has begun to wait, unless a signal has come before."""
-    clock, waiting = worker.policies.clock, worker.run.memory  # what waits asks its run for them
-    for key in begin_waits(worker.run, clock.time()):
-        found = (waiting.waiting or {}).get(key)
-        if found is not None and found.next_at is not None:
-            due, is_relative = found.next_at, found.is_relative and found.next_at == found.due
+    """Start the timers of what has begun to wait, unless a signal has come before; what is due already ends at once."""
+    memory, now = worker.run.memory, worker.policies.clock.time()  # what waits asks its run for them
+    is_stored = worker.unsaved.is_empty
+    while memory.newly_waiting:
+        for key in begin_waits(worker.run, now):
+            found = (memory.waiting or {}).get(key)
+            if found is None or (due := found.next_at) is None:
+                continue
+            if due <= now and is_stored and fire_timer(worker.run, key, now):
+                worker.untimed_until = 0.0
+                continue
+            is_relative = found.is_relative and due == found.due
             worker.dispatcher.timers.add(worker, key, due, is_relative=is_relative)
             worker.unsaved.add_timer(key, due)

@@ -55,7 +55,7 @@ class PendingResult:
 def encode_result(worker: Worker, inflight: InFlight) -> None:
     """Encode the value of what has ended; if it is a large one, let other runs go on in between."""
     assert inflight.result is not None  # noqa: S101
-    if inflight.result.go_on() or worker.is_stopping:
+    if inflight.result.go_on() or not worker.starts:
         encode_rest(worker, inflight)
         return
     if inflight.state != "encoding":

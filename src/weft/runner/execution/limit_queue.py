@@ -11,19 +11,18 @@ Invariant: a runnable asks once more after it has subscribed to changes, so it m
 from __future__ import annotations
 
 import heapq
-import logging
 from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from weft.ports.counters import CounterKey
 from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.soon import SoonCall
 
 if TYPE_CHECKING:
     from weft.runner.execution.dispatcher import Dispatcher
     from weft.runner.execution.worker import Worker
 
-_log = logging.getLogger("weft.runner")
 
 Resumed = Callable[[InFlight], object]
 """Lets a runnable ask again."""
@@ -81,9 +80,10 @@ class _LimitQueue:
         self._numbers = count()
         self._asking: Place | None = None
         """The place that was woken, and may be taken again in a moment."""
-        self._is_due = self._is_closed = False
-        self._stop = dispatcher.counters.on_change(key, self._call)
-        self._call()  # it may have changed since the first one was refused
+        self._is_closed = False
+        soon = SoonCall(dispatcher, self._serve)
+        self._stop = dispatcher.counters.on_change(key, soon.ask)
+        soon.ask()  # it may have changed since the first one was refused
 
     def add(self, worker: Worker, inflight: InFlight, call: Resumed) -> Place:
         """Queue *inflight*."""
@@ -109,19 +109,8 @@ class _LimitQueue:
             self._stop()
             self._on_empty()
 
-    def _call(self) -> None:
-        """Let them ask again, since the limit may have changed; called from any thread."""
-        if self._is_due:
-            return
-        self._is_due = True
-        try:
-            self._dispatcher.loop.call_soon_threadsafe(self._serve)
-        except RuntimeError:  # the loop is closed: there is nothing left to tell
-            _log.debug("a limit changed after its runner had closed")
-
     def _serve(self) -> None:
         """Wake the runnables one after the other, until one is refused."""
-        self._is_due = False
         while self._line:
             place = heapq.heappop(self._line)
             if self._wake(place) and place.inflight in self._waiting:

@@ -5,7 +5,7 @@ The policies that a runner can honour: those that its executors can.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 from weft.core.plan.node import FunctionNode
@@ -22,7 +22,7 @@ def policy_tables(executors: Mapping[str, Executor]) -> dict[str, PolicyTables]:
     return {name: PolicyTables(partial(check_policy, executors, name), _log) for name in executors}
 
 
-def check_policy(executors: Mapping[str, Executor], executor: str, node: FunctionNode, policy: Policy) -> None:
+def check_policy(executors: Collection[str], executor: str, node: FunctionNode, policy: Policy) -> None:
     """
     Refuse what these *executors* cannot honour; plain functions run on *executor* unless their policy says otherwise.
 

@@ -21,7 +21,6 @@ Invariants:
 from __future__ import annotations
 
 import heapq
-import logging
 from asyncio import TimerHandle
 from collections.abc import Callable
 from itertools import count
@@ -32,12 +31,12 @@ from weft.policy.limits import EARLY
 from weft.ports.counters import CounterKey
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.limit_queue import Place, Resumed
+from weft.runner.execution.soon import SoonCall
 
 if TYPE_CHECKING:
     from weft.runner.execution.dispatcher import Dispatcher
     from weft.runner.execution.worker import Worker
 
-_log = logging.getLogger("weft.runner")
 
 _MOST: Final = 16
 
@@ -84,11 +83,11 @@ class _RateQueue:
         """A heap with the first place of every run, and perhaps with places that have left."""
         self._waiting: dict[InFlight, Place] = {}
         self._woken: dict[InFlight, Place] = {}
-        """Those that were woken, have not come back, and had not started when that was last looked at."""
+        """Runnables that were woken but had not started at the last check."""
         self._numbers = count()
         self._timer: TimerHandle | None = None
-        self._is_due = self._is_closed = self._is_serving = False
-        self._stop = dispatcher.counters.on_change(key, self._call)
+        self._is_closed = self._is_serving = False
+        self._stop = dispatcher.counters.on_change(key, SoonCall(dispatcher, self._serve).ask)
 
     def add(self, worker: Worker, inflight: InFlight, call: Resumed, wait: float) -> Place:
         """Queue *inflight*; the next turn is free in *wait* seconds."""
@@ -151,19 +150,8 @@ class _RateQueue:
         self._timer = None
         self._serve()
 
-    def _call(self) -> None:
-        """Serve soon, since the limit may have changed; called from any thread."""
-        if self._is_due:
-            return
-        self._is_due = True
-        try:
-            self._dispatcher.loop.call_soon_threadsafe(self._serve)
-        except RuntimeError:  # the loop is closed: there is nothing left to tell
-            _log.debug("a limit changed after its runner had closed")
-
     def _serve(self) -> None:
         """Wake runnables while a turn is free."""
-        self._is_due = False
         if self._is_closed or self._is_serving:
             return
         self._is_serving = True

@@ -58,7 +58,7 @@ class Reporter:
     # -- the run ---------------------------------------------------------------------------------
 
     def called(self) -> None:
-        """A caller starts the run: its handlers are told in the context of that caller, once the run is stored."""
+        """A caller starts the run: handlers are called in the context of that caller, once the run is stored."""
         self._caller = copy_context()
 
     def begun(self, time: Callable[[], float]) -> None:

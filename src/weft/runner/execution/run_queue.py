@@ -35,7 +35,7 @@ class RunQueue:
         self.by_key: dict[Key, InFlight] = {}
         """All that are in flight, in the order in which they became ready."""
         self.line: deque[InFlight] = _NO_LINE
-        """Those that are queued, by priority and then in order."""
+        """Queued runnables, by priority, then by arrival."""
         self.slots_used = 0
         self.barrier = 0
         """

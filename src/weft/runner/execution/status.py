@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _NAMED: Final = 3
 """How many components a reason names."""
 _CALLED_BACK: Final = frozenset({"idle", "completed", "failed"})
-"""The states of which on_complete is told."""
+"""The states that on_complete is called for."""
 
 
 def is_done(worker: Worker) -> bool:
@@ -91,7 +91,7 @@ def text_of_poison(run: Run, takeover: Takeover) -> str:
     names = list(dict.fromkeys(repr(activation.node.name) for activation in run.memory.ready.values()))
     more = f" or {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     suspects = " or ".join(names[:_NAMED]) + more or "on_complete"
-    remedy = "mend it"
+    remedy = "fix it"
     if names:
         remedy += ", or resume the run with executor='process', where a crash fails one attempt"
     return f"its process has died {takeover.deaths} times without progress while {suspects} was in flight; {remedy}"

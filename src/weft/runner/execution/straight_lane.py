@@ -22,7 +22,7 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from weft.core.fold.fold import react
 from weft.core.fold.scope import Activation
@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
 
 
+IN_A_ROW: Final = 8
+"""How many steps of a chain run before they are written, on a store that does not outlive the process (ADR 59)."""
+
+
 class Lane(Protocol):
     """The lane of one executor; the workers of a runner share it."""
 
@@ -52,6 +56,66 @@ class Lane(Protocol):
         It is queued instead if it would overtake queued runnables, a policy holds the run, or there is a listener.
         """
         ...
+
+
+Lanes = tuple[Lane | None, Lane | None, Lane | None]
+"""By place of a function (:mod:`weft.core.plan.node`): its lane, if there is one."""
+NO_LANES: Final[Lanes] = (None, None, None)
+
+
+def goes_straight(worker: Worker, activation: Activation) -> bool:
+    """Whether *activation*, the only one, can take the straight lane: no policy, deadline or earlier attempt."""
+    memory = worker.run.memory
+    return not (
+        worker.lanes[activation.node.place] is None
+        or (memory.workflow.policies if memory.rules is None else memory.rules)
+        or memory.has_deadlines
+        or memory.attempts
+        or memory.dispatched
+        or memory.retried
+    )
+
+
+def start_upcoming(worker: Worker, upcoming: Activation) -> bool:
+    """
+    Start the *upcoming* runnable; return whether exactly one has followed it, and waits for the store in its place.
+
+    That is what the next round of ``Worker.turn`` would find for a run that is strict and has nothing in flight: a
+    quarter of the operations of a turn.  On a store that does not outlive the process those that follow run too, a few
+    of them, and are written together.
+    """
+    lanes, memory = worker.lanes, worker.run.memory
+    place, in_a_row = upcoming.node.place, worker.dispatcher.in_a_row
+    while True:
+        lane = lanes[place]
+        assert lane is not None  # noqa: S101 - else it would not be the upcoming one
+        if not lane.start(worker, upcoming) or not worker.is_strict or worker.life != "driving":
+            return False
+        ready = memory.newly_ready
+        if len(ready) != 1 or memory.unopened is not None:
+            return False
+        following, known = ready[0], len(memory.log)
+        node = following.node
+        # Where nothing but its own event has come since, the run is as plain as it was.
+        is_alike = node.place == place and known == worker.needed + 1
+        if not is_alike and not goes_straight(worker, following):
+            return False
+        ready.clear()
+        worker.upcoming, worker.needed = following, known
+        in_a_row -= 1
+        if not in_a_row or node.is_relay:  # a step of a saga waits for the store, whatever store it is
+            worker.dispatcher.journal.note(worker)
+            return True
+        upcoming, place = following, node.place
+
+
+def queue_upcoming(worker: Worker, activation: Activation) -> InFlight:
+    """Queue the upcoming runnable: it is not the only one any more, or it cannot take the straight lane."""
+    inflight = InFlight(activation, needed=worker.needed)
+    worker.expect_attempts()
+    worker.queue.add(inflight)
+    worker.upcoming = None
+    return inflight
 
 
 class StraightLane:
@@ -69,7 +133,7 @@ class StraightLane:
         ready, may_start = memory.ready, self._queue.may_start
         is_held = self._queue.line or (may_start is not None and not may_start())
         if is_held or not worker.at_once or worker.queue.barrier or bus.runnable_start or bus.runnable_stop:
-            worker.queue_upcoming(activation)
+            queue_upcoming(worker, activation)
             worker.start()
             return False
         worker.upcoming = None
@@ -83,8 +147,8 @@ class StraightLane:
             outcome = self._run(runnable)
         finally:
             worker.is_in_lane = False
-        if ready.get(key) is not activation or worker.is_dead:  # it has cancelled its own run
-            return False
+        if ready.get(key) is not activation or (worker.life != "driving" and worker.has_crashed):
+            return False  # it has cancelled its own run
         if fold_straight(worker, activation, outcome):
             if worker.observer is not None:
                 worker.observer(worker)
@@ -94,7 +158,7 @@ class StraightLane:
 
     def _hand_on(self, worker: Worker, activation: Activation, runnable: Runnable, outcome: Outcome) -> None:
         """Go on as if the runnable had been queued and started: it has failed, or has made a large value."""
-        inflight = worker.queue_upcoming(activation)
+        inflight = queue_upcoming(worker, activation)
         worker.queue.start_first()
         inflight.runnable, inflight.executor = runnable, self._executor
         worker.attempts.ended(inflight, outcome)
@@ -113,7 +177,7 @@ class HandOverLane:
         run = worker.run
         is_observed = bus.runnable_start or bus.runnable_stop
         if worker.queue.barrier or is_observed or not self._queue.has_room_now:
-            worker.queue_upcoming(activation)
+            queue_upcoming(worker, activation)
             worker.start()
             return False
         worker.upcoming = None
@@ -153,7 +217,7 @@ def fold_straight(worker: Worker, activation: Activation, outcome: Outcome) -> b
         return False
     if kind_of(result) not in SHORT and needs_encoding(result) and (encoded := encode_at_once(result)) is None:
         return False
-    if encoded is None and activation.node.only_delivers and not outcome.added:  # as nearly always
+    if encoded is None and activation.node.only_delivers and not outcome.added:  # the usual case
         worker.units += 1
         timing = None
         if worker.monotonic() >= worker.untimed_until:

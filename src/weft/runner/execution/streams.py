@@ -33,7 +33,7 @@ from weft.ports.streams import Chunk, StreamStore
 from weft.runner.durability.store_retry import waits
 
 SOON: Final = 0.05
-"""After how many seconds items are stored at the latest, if the store can."""
+"""Longest time until items are stored, in seconds, if the store can."""
 BATCH_BYTES: Final = 1 << 16
 """How many bytes in a buffer are stored at once."""
 MOST_BYTES: Final = 1 << 18
@@ -110,8 +110,15 @@ class Buffer:
 class StreamHub:
     """The progress and the streams of the steps of one runner."""
 
-    def __init__(self, store: object, journal: Journal, time: Callable[[], float]) -> None:
-        self._store, self._journal, self._time = store, journal, time
+    def __init__(
+        self,
+        store: object,
+        journal: Journal,
+        time: Callable[[], float],
+        in_flight: Callable[[str], Sequence[Key]],
+    ) -> None:
+        """Keep streams in *store*; *in_flight* returns the runnables of a run that are in flight, on any thread."""
+        self._store, self._journal, self._time, self._in_flight = store, journal, time, in_flight
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._lock = threading.Condition()
@@ -127,8 +134,6 @@ class StreamHub:
         self._is_closed = False
         self._progress: dict[str, dict[Key, Progress]] = {}
         self._answers: set[asyncio.Task[None]] = set()
-        self.in_flight: Callable[[str], Sequence[Key]] = lambda _: ()
-        """Returns the runnables of a run that are in flight; called on any thread."""
 
     def open(self) -> None:
         """Get ready, in the loop of the runner."""
@@ -174,14 +179,14 @@ class StreamHub:
         known = self._progress.get(run)
         if not known:
             return []
-        kept = {key: told for key in self.in_flight(run) if (told := known.get(key)) is not None}
+        kept = {key: told for key in self._in_flight(run) if (told := known.get(key)) is not None}
         self._progress[run] = dict(kept)
         return list(kept.values())
 
     def _prune_runs(self) -> None:
         """Forget the reports of runs that have nothing in flight; called on any thread."""
         for run in list(self._progress):
-            if not self.in_flight(run):
+            if not self._in_flight(run):
                 self._progress.pop(run, None)
 
     def answer(self, run: str, question: bytes) -> None:

@@ -1,17 +1,17 @@
 """
 The timers of all runs of a runner: one heap, and one timer of the event loop for the earliest of them.
 
-    added ──time──► due ──► its worker is told, unless what waited has ended meanwhile
+    added ──time──► due ──► its worker is notified, unless what waited has ended meanwhile
 
 A length of time is measured on the monotonic clock, so that a clock which is set does not change it.  A time of day
 follows the clock of the system: while such a timer is in the heap, that clock is looked at once a second at least.
 
 Invariants:
 
-1. A worker is told of a timer once, and not before it is due.
+1. A worker is notified of a timer once, and not before it is due.
 2. A timer whose wait has ended is dropped when it is due, or when the heap has doubled: so the heap is at most about
    twice as long as the number of timers that count.
-3. Timers that are due at the same time are told in slices, and other work of the event loop runs in between.
+3. Timers that are due at the same time are processed in slices, and other work of the event loop runs in between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from weft.runner.execution.dispatcher import Dispatcher
 
 SLICE: Final = 256
-"""How many timers are told before other work runs."""
+"""Timers that are processed before other work runs."""
 NAP: Final = 1.0
 """How many seconds pass at most between two looks at the clock of the system, while it matters."""
 EARLY: Final = 0.0005

@@ -98,7 +98,7 @@ class AttemptTransaction:
         if self.is_exclusive:
             await self._set_apart()
         try:
-            begun = await retry_while_unavailable(self._all.store.begin, while_=lambda: not self._is_over)
+            begun = await retry_while_unavailable(self._begun, while_=lambda: not self._is_over)
         except BaseException:
             self._leave()
             raise
@@ -107,6 +107,11 @@ class AttemptTransaction:
             self._leave()
             raise TransactionEnded("the attempt was given up before it began")
         self._open = begun
+        return begun
+
+    async def _begun(self) -> OpenTransaction:
+        begun = await self._all.store.begin()
+        await begun.belong_to(self._worker.id, self._worker.unsaved.epoch)
         return begun
 
     # -- in the event loop -----------------------------------------------------------------------
@@ -196,8 +201,10 @@ def is_repeated(worker: Worker, inflight: InFlight) -> bool:
     """Roll back what an attempt that has failed wrote; return whether the attempt is made again, and does not count."""
     transaction, inflight.transaction = inflight.transaction, None
     assert transaction is not None  # noqa: S101
-    is_lost = transaction.is_lost and not transaction.is_over
-    transaction.give_up()
+    try:
+        is_lost = transaction.is_lost and not transaction.is_over
+    finally:
+        transaction.give_up()  # whatever happens, the journal writes the run again
     if not is_lost or inflight.state != "executing" or inflight.repeats >= MOST_REPEATS:
         return False
     inflight.repeats += 1
@@ -247,7 +254,7 @@ async def _commit(worker: Worker, inflight: InFlight, transaction: AttemptTransa
     try:
         append = _folded(worker, inflight, outcome)
     except BaseException as error:  # noqa: BLE001 - it is handled there
-        worker.lost = TransactionLost(f"its result could not be recorded: {error}")  # nothing of it may be written
+        worker.lose(TransactionLost(f"its result could not be recorded: {error}"))  # nothing of it may be written
         transaction.give_up()
         worker.dispatcher.crashed(worker, error)
         return
@@ -296,7 +303,7 @@ def _told(
 
 def _lost(worker: Worker, error: TransactionLost) -> None:
     """Let *worker*, whose memory has an event that is not stored and never will be, be rebuilt from the store."""
-    worker.lost = error
+    worker.lose(error)
     if worker.observer is not None:  # callers whose events would have been written with it or after it
         worker.observer(worker)
     worker.dispatcher.crashed(worker, error)

@@ -13,7 +13,7 @@ Invariants:
 
 1. A runnable starts only when its dependencies are as durable as the strategy requires.
 2. A runnable is never in flight twice, and at most ``max_concurrency`` runnables are in flight at once.
-3. Callers that wait for the run are told only when all its events are as durable as the strategy requires.
+3. Callers that wait for the run get their answer only when all its events are as durable as the strategy requires.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from weft.errors import (
     RunExists,
     RunNotFound,
     RunParked,
+    UniqueKeyTaken,
 )
 from weft.log import Encoded
 from weft.log.ext_types import HASHED
@@ -51,7 +52,6 @@ from weft.policy.run_policies import RunPolicies
 from weft.ports.store import FINISHED, Append, RunStatus
 from weft.runner.durability.rehydration import Sleeping, is_partial
 from weft.runner.durability.residency import Evicted, RunValues
-from weft.runner.durability.takeover import Takeover
 from weft.runner.durability.unsaved import MOST, UnsavedLog
 from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.chain_progress import advance_all
@@ -70,14 +70,14 @@ from weft.runner.execution.status import (
     stuck,
     text_of_failures,
 )
-from weft.runner.execution.straight_lane import end_straight
+from weft.runner.execution.straight_lane import NO_LANES, end_straight, goes_straight, start_upcoming
+from weft.runner.execution.taken_over import TakenOver
+from weft.runner.execution.worker_life import LIFE, PRESENCE, Life, Presence
 from weft.runner.options import RunOptions
 from weft.telemetry import bus
 
 AT_ONCE: Final = 16
 """How many runnables of one run may run in the event loop before other runs continue."""
-
-State = RunStatus
 
 _OTHERS = (BrokenChain, ConcurrentAppend, OwnershipLost, RunNotFound)
 """Why a store refuses a run that another owner has taken over, changed or deleted."""
@@ -117,40 +117,36 @@ class Worker:
     __slots__ = (
         "_has_attempts",
         "_is_eager",
-        "_is_strict",
-        "_lane",
-        "_needed",
-        "_own_lane",
         "_policies",
-        "_takeover",
-        "_test_lane",
         "at_once",
         "attempts",
         "dispatcher",
-        "has_left",
         "heard",
         "id",
-        "is_dead",
         "is_in_lane",
-        "is_leaving",
         "is_opening",
         "is_settled",
-        "is_stopping",
+        "is_strict",
+        "lanes",
         "left_after",
+        "life",
         "lost",
         "monotonic",
+        "needed",
         "observer",
         "options",
         "orphans",
         "owes_notice",
         "owner",
         "period",
+        "presence",
         "queue",
         "reason",
         "report",
         "run",
         "sleeping",
         "state",
+        "taken_over",
         "units",
         "unsaved",
         "untimed_until",
@@ -183,42 +179,35 @@ class Worker:
         self.upcoming: Activation | None = None
         """The only runnable of the run, while it waits for the log and nothing else: see :mod:`.straight_lane`."""
         self.is_in_lane = False
-        """Whether that one is running; what the run is told by it meanwhile waits until it has ended."""
-        self._needed = 0
+        """Whether that one is running; its calls about the run wait until it has ended."""
+        self.needed = 0
         """How many events must be durable before that one starts."""
-        lanes = dispatcher.lanes if options.hooks is None and not options.check_arguments else {}
-        self._test_lane = lanes.get("inline")
-        """The lane of its conditions and maps, if no hook wants to know and arguments are not checked."""
-        self._own_lane = lanes.get(options.executor)
-        """The lane of its plain functions, if no hook wants to know and no scheduler groups them."""
-        self._lane = self._own_lane
-        """The lane of the upcoming runnable."""
+        is_plain = options.hooks is None and not options.check_arguments
+        self.lanes = dispatcher.lanes.get(options.executor, NO_LANES) if is_plain else NO_LANES
+        """By place of a function: its lane, if there is no hook, and neither checks nor a scheduler come between."""
         self._has_attempts = False
         self.attempts: Attempts
         """Takes its runnables from their slot to their outcome; made for the first that is in flight."""
         known = "running" if unsaved is None else run.memory.status
-        self.state: State = known if known in FINISHED else "running"
+        self.state: RunStatus = known if known in FINISHED else "running"
         self.reason = run.memory.cancelled or ""
         self.lost: Exception | None = None
-        """Why nothing can be written any more."""
+        """Why nothing can be written any more; set by :meth:`lose`."""
         self.period = 0
         """How often it was given something to do."""
         self.observer: Callable[[Worker], None] | None = None
         """Told whenever something was stored or has ended, while a caller waits for that."""
         self.is_settled = False
         """Whether nothing is left to do, and all of it is as durable as it should be."""
-        self.is_dead = False
-        self.is_stopping = False
-        """Whether nothing more is to be started."""
-        self.is_leaving = False
-        """Whether the run is being released, so that it accepts nothing more."""
-        self.has_left = False
-        """Whether the run has finished, and is not in the runner any more."""
+        self.life: Life = "driving"
+        """Whether it starts runnables; changed by its own methods alone, as *presence* is."""
+        self.presence: Presence = "here"
+        """Whether the runner still has the run."""
         self.left_after: int
-        """Then: how often runs had been deleted when it left, or when the store last had it."""
+        """Once it has left: how often runs had been deleted when it left, or when the store last had it."""
         self._is_eager = options.checkpoints.lag is not None
         """Whether everything is written as soon as possible."""
-        self._is_strict = options.checkpoints.lag == 0
+        self.is_strict = options.checkpoints.lag == 0
         """Whether nothing starts before all that it needs is durable."""
         self.unsaved = UnsavedLog(run) if unsaved is None else unsaved
         if options.snapshot_every is not None and dispatcher.has_snapshots:
@@ -229,7 +218,7 @@ class Worker:
         """Wakes the run, if it was restored without its values."""
         self.monotonic = dispatcher.monotonic
         self.untimed_until = 0.0
-        """Until when the events of the run need not say when they happened, on the monotonic clock."""
+        """Events before this time (monotonic clock) need no timestamp."""
         self.at_once = 0
         """How many more runnables may run in the event loop in this turn, before other runs continue."""
         self.units = 0
@@ -242,8 +231,8 @@ class Worker:
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
         self.is_opening = False
         """Whether another turn is scheduled, to make more elements of a large collection ready."""
-        self._takeover: Takeover | Callable[[], object] | None = None
-        """Until the log notes that an owner of the run died: what it has to note, then what starts when it has."""
+        self.taken_over: TakenOver | None = None
+        """Work that is held back until the log records that the previous owner died."""
         run.is_driven, run.memory.page = True, PAGE
         if run.memory.ready:
             run.memory.newly_ready[:] = run.memory.opened()
@@ -310,10 +299,39 @@ class Worker:
         return not self.queue.by_key and not memory.ready and not memory.waiting
 
     @property
+    def starts(self) -> bool:
+        """Whether it starts what may start."""
+        return self.life == "driving"
+
+    @property
+    def accepts(self) -> bool:
+        """Whether the run takes changes: it is not being released, and its end is not being stored."""
+        return self.presence == "here"
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether it takes messages from its inbox; after a crash, the next worker does."""
+        return self.presence == "here" and self.life != "crashed"
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the run has finished, and is not in the runner any more."""
+        return self.presence == "left"
+
+    @property
+    def has_crashed(self) -> bool:
+        """Whether it does nothing more, since its own code has raised an exception."""
+        return self.life == "crashed"
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether nothing but its runnables could keep the run in memory."""
+        return self.takes_messages and not self.is_in_lane and self.lost is None
+
+    @property
     def may_sleep(self) -> bool:
         """Whether the run only waits, and all of it is stored, so that it need not be in memory."""
-        is_well = not (self.is_stopping or self.is_leaving or self.is_dead or self.is_in_lane) and self.lost is None
-        return is_well and self.only_waits and self.is_stored
+        return self.life == "driving" and self.may_rest and self.only_waits and self.is_stored
 
     @property
     def wake_at(self) -> float | None:
@@ -326,7 +344,7 @@ class Worker:
         memory = self.run.memory
         return bool(memory.waiting) and not memory.ready and not self.queue.by_key
 
-    # -- what it is told -------------------------------------------------------------------------
+    # -- notifications --------------------------------------------------------------------------
 
     def changed(self) -> None:
         """The run has something new to do: an input, or the retry of a dead letter."""
@@ -338,7 +356,7 @@ class Worker:
 
     def told(self) -> None:
         """Write the events that a caller has added to the run, and continue."""
-        if not self.is_stopping:  # one that was parked is settled as it is
+        if self.life == "driving":  # one that was parked is settled as it is
             self.is_settled = False
         if self.options.checkpoints.takes_input_first:
             self.checkpoint()
@@ -346,7 +364,7 @@ class Worker:
 
     def has_timer(self, key: Key) -> bool:
         """Whether what waits at *key* still waits, here."""
-        return not self.is_stopping and key in (self.run.memory.waiting or ())
+        return self.life == "driving" and key in (self.run.memory.waiting or ())
 
     def time_is_up(self, key: Key, due: float) -> None:
         """End what waits at *key*, which is *due*."""
@@ -397,18 +415,14 @@ class Worker:
 
     def die(self) -> None:
         """Do nothing more after a crash, so that wrong state is neither written nor used."""
-        self.is_dead = self.is_stopping = True
+        self.life = LIFE[self.life]["crash"]
         self.abandon()
         if self.observer is not None:  # a stop waits no longer for what was in flight
             self.observer(self)
 
-    def revive(self) -> None:
-        """Let the supervisor count the next crash: this worker could not be replaced."""
-        self.is_dead = False
-
     def stop(self) -> list[InFlight]:
         """Start nothing more; return the runnables that executors have."""
-        self.is_stopping = True
+        self.life = LIFE[self.life]["stop"]
         if self.dispatcher.scheduler is not None:
             advance_all(self)
         for inflight in self.queue.in_state("encoding"):  # it has ended, and must not run again because of its size
@@ -423,7 +437,7 @@ class Worker:
 
     def abandon(self) -> None:
         """Abandon all runnables in flight; that uses up no attempt."""
-        if self.dispatcher.scheduler is not None and not self.is_dead:
+        if self.dispatcher.scheduler is not None and self.life != "crashed":
             advance_all(self)
         self._give_up()
 
@@ -433,41 +447,27 @@ class Worker:
         for inflight in self.queue.drop(kept):
             self.attempts.give_up(inflight)
 
-    def take_over(self, takeover: Takeover) -> None:
-        """Start nothing before the log says that an owner of the run died; it says so when something is to start."""
-        self._takeover, self.queue.barrier = takeover, UNNOTED
-
-    def note_deaths(self) -> None:
-        """Write how many owners have died, if the log says another number, although nothing has started yet."""
-        takeover = self._takeover
-        is_open = self.lost is None and not self.is_leaving and self.state not in FINISHED
-        if isinstance(takeover, Takeover) and takeover.is_news and is_open:
-            self._note_deaths(takeover, self.unsaved.epoch - 1, "")
-
-    def note_takeover(self, component: str, start: Callable[[], object] | None = None) -> None:
-        """Write that an owner of the run died and *component* is about to start; then *start* it."""
-        takeover = self._takeover
-        assert isinstance(takeover, Takeover)  # noqa: S101
-        self._note_deaths(takeover, self.unsaved.epoch, component)
-        self._takeover = start
-        self.queue.hold(len(self.run.memory.log))
-
-    def _note_deaths(self, takeover: Takeover, epoch: int, component: str) -> None:
-        """Write how many owners have died, and that the one of this *epoch* was the last that started something."""
-        memory, now = self.run.memory, self.dispatcher.clock.time()
-        record(memory, ev.RunTakenOver(len(memory.log) + 1, takeover.deaths, epoch, component, now))
-        self.checkpoint()
-
-    def _start_noted(self) -> None:
-        """Start what was waiting for the log to say that the run was taken over, if it does."""
-        start = self._takeover
-        if callable(start) and not self.queue.barrier:
-            self._takeover = None
-            self.dispatcher.guard(self, start)
-
     def sleep(self) -> None:
         """Do nothing more: the run only waits, and leaves memory."""
-        self.is_stopping = self.is_leaving = True
+        self.life = LIFE[self.life]["stop"]
+        self.begin_leaving()
+
+    def begin_leaving(self) -> None:
+        """Accept nothing more: the run is being released, or its end is being stored."""
+        self.presence = PRESENCE[self.presence]["leave"]
+
+    def stay(self) -> None:
+        """Accept changes again: no other run takes the place of this one; one that was stopped meanwhile leaves."""
+        if self.life == "driving":
+            self.presence = PRESENCE[self.presence]["stay"]
+
+    def end(self, deletions: int) -> None:
+        """The run has finished, all of it is stored, and it was released; runs were deleted so often before."""
+        self.presence, self.left_after = PRESENCE[self.presence]["end"], deletions
+
+    def lose(self, error: Exception) -> None:
+        """Nothing can be written any more."""
+        self.lost = error
 
     def forget(self) -> None:
         """Drop the unsaved events: the run is stopped with ``persist=False``."""
@@ -476,7 +476,7 @@ class Worker:
     def park(self, reason: str) -> None:
         """Set the run aside until a person looks at it."""
         self.abandon()
-        self.is_stopping = True
+        self.life = LIFE[self.life]["stop"]
         self.state, self.reason, self.is_settled = "parked", reason, True
         self.checkpoint()
 
@@ -498,7 +498,7 @@ class Worker:
         self.abandon()
         record(memory, ev.RunCancelled(len(memory.log) + 1, reason, by))
         self.state, self.reason, self.owes_notice = "cancelled", reason, False
-        if not self.is_stopping:  # callers that wait for on_complete, which is not called any more, are told too
+        if self.life == "driving":  # callers that wait for on_complete, which is not called any more, are told too
             self.is_settled = False
         self.orphans = orphans(self.run)
         self.checkpoint()
@@ -507,7 +507,7 @@ class Worker:
     def noticed(self, period: int) -> None:
         """Record that on_complete was called for everything up to *period*."""
         memory = self.run.memory
-        if self.is_dead or self.lost is not None or self.state == "cancelled":
+        if self.life == "crashed" or self.lost is not None or self.state == "cancelled":
             return
         if self.period == period and self.owes_notice:  # else there is more to tell, or it was noted before
             self.owes_notice = False
@@ -519,7 +519,7 @@ class Worker:
 
     def turn(self) -> None:
         """Queue what has become ready, announce events to the journal, start what may start, and update the state."""
-        if self.is_stopping or self.is_in_lane:
+        if self.life != "driving" or self.is_in_lane:
             return
         memory = self.run.memory
         if self.sleeping is not None and (memory.ready or memory.newly_waiting):
@@ -529,11 +529,11 @@ class Worker:
         log = memory.log
         self.at_once = AT_ONCE
         queue, unsaved = self.queue, self.unsaved
-        upcoming = self.upcoming  # as nearly always: nothing has happened since it was found, and the store has it all
-        if upcoming is not None and self._needed == len(log) == unsaved.acknowledged and memory.unopened is None:
-            if self._start_upcoming(upcoming):
+        upcoming = self.upcoming  # the usual case: nothing has happened since it was found, and the store has it all
+        if upcoming is not None and self.needed == len(log) == unsaved.acknowledged and memory.unopened is None:
+            if start_upcoming(self, upcoming):
                 return
-            if self.upcoming is None and queue.slots_used and self._needed == len(log) and not self.is_stopping:
+            if self.upcoming is None and queue.slots_used and self.needed == len(log) and self.life == "driving":
                 self.state = "running"  # an executor has it
                 return
         while True:
@@ -543,8 +543,8 @@ class Worker:
                 open_more(self)
             ready = memory.newly_ready
             if ready:
-                if len(ready) == 1 and not queue.by_key and self.upcoming is None and self._goes_straight(ready[0]):
-                    self.upcoming, self._needed = ready.pop(), len(log)
+                if len(ready) == 1 and not queue.by_key and self.upcoming is None and goes_straight(self, ready[0]):
+                    self.upcoming, self.needed = ready.pop(), len(log)
                 else:
                     queue_ready(self)
             known, stored = len(log), unsaved.acknowledged
@@ -555,68 +555,19 @@ class Worker:
                     self.write_if_due()
             upcoming = self.upcoming
             if upcoming is not None:
-                if self._needed > stored and (self._is_strict or not self._runs_ahead(upcoming.node, self._needed)):
+                if self.needed > stored and (self.is_strict or not self._runs_ahead(upcoming.node, self.needed)):
                     self.state = "running"
                     return
-                if self._start_upcoming(upcoming):
+                if start_upcoming(self, upcoming):
                     return
-            elif queue.line and (queue.line[0].needed <= stored or not self._is_strict):
+            elif queue.line and (queue.line[0].needed <= stored or not self.is_strict):
                 self.start()
-            if known == len(log) or self.is_stopping:  # else something has ended at once
+            if known == len(log) or self.life != "driving":  # else something has ended at once
                 break
-        if queue.by_key and not self.is_stopping:
+        if queue.by_key and self.life == "driving":
             self.state = "running" if queue.slots_used or queue.line else "waiting"
         else:
             self._update_state()
-
-    def _goes_straight(self, activation: Activation) -> bool:
-        """Whether *activation*, the only one, can take the straight lane: no policy, deadline or earlier attempt."""
-        memory, node = self.run.memory, activation.node
-        self._lane = self._test_lane if node.is_test or node.is_fan else self._own_lane
-        return not (
-            self._lane is None
-            or node.is_async
-            or node.transaction
-            or (memory.workflow.policies if memory.rules is None else memory.rules)
-            or memory.has_deadlines
-            or memory.attempts
-            or memory.dispatched
-            or memory.retried
-        )
-
-    def _start_upcoming(self, upcoming: Activation) -> bool:
-        """
-        Start the *upcoming* runnable; return whether exactly one has followed it, and waits for the store in its place.
-
-        That is what the next round of :meth:`turn` would find for a run that is strict and has nothing in flight: a
-        quarter of the operations of a turn.
-        """
-        lane = self._lane
-        assert lane is not None  # noqa: S101
-        if not lane.start(self, upcoming) or not self._is_strict or self.is_stopping:
-            return False
-        memory = self.run.memory
-        ready = memory.newly_ready
-        if len(ready) != 1 or memory.unopened is not None:
-            return False
-        following, known = ready[0], len(memory.log)
-        node = following.node
-        is_alike = known == self._needed + 1 and lane is self._own_lane  # nothing but its own event has come since
-        is_other = node.is_test or node.is_fan or node.is_async or node.transaction
-        if (not is_alike or is_other) and not self._goes_straight(following):
-            return False
-        ready.clear()
-        self.upcoming, self._needed = following, known
-        self.dispatcher.journal.note(self)
-        return True
-
-    def queue_upcoming(self, activation: Activation) -> InFlight:
-        """Queue the upcoming runnable: it is not the only one any more, or it cannot take the straight lane."""
-        inflight = InFlight(activation, needed=self._needed)
-        self.expect_attempts()
-        self.queue.add(inflight)
-        self.upcoming = None
-        return inflight
 
     def expect_attempts(self) -> None:
         """Get ready for a runnable in flight: a run whose steps all run in the event loop never has one."""
@@ -668,7 +619,7 @@ class Worker:
 
     def _update_state(self) -> None:
         """Work out the state of the run, and tell its owner if it is settled."""
-        if self.is_stopping:  # it has crashed, perhaps just now, while it started something
+        if self.life != "driving":  # it has crashed, perhaps just now, while it started something
             return
         memory = self.run.memory
         if self.queue.by_key or memory.ready or memory.waiting:
@@ -679,8 +630,8 @@ class Worker:
         if self.state != "cancelled":
             self._conclude()
         if self.queue.barrier and is_to_call_back(self):  # a callback can kill the process too
-            if self.queue.barrier == UNNOTED:
-                self.note_takeover("")
+            if self.queue.barrier == UNNOTED and self.taken_over is not None:
+                self.taken_over.note("")
             return
         if self.options.checkpoints.at_idle and not self.is_stored:
             self.checkpoint()
@@ -689,7 +640,7 @@ class Worker:
 
     def _rest(self) -> None:
         """Tell the owner that the run is settled, unless it knows; a run that has finished was concluded before."""
-        if not self.is_settled and not self.is_stopping:
+        if not self.is_settled and self.life == "driving":
             self.is_settled = True
             self.queue.rest()
             self.owner.settled(self)
@@ -784,10 +735,10 @@ class Worker:
         if self.lost is not None:
             return None
         is_busy = self.upcoming is not None or self.queue.by_key
-        if is_busy and (lone := self.unsaved.lone(at)) is not None:  # as nearly always
+        if is_busy and (lone := self.unsaved.lone(at)) is not None:  # the usual case
             self.units = 0
             return lone
-        if self.is_stopping and self.is_idle and self.state in ("running", "waiting"):
+        if self.life != "driving" and self.is_idle and self.state in ("running", "waiting"):
             self._conclude()  # the last of it has ended while the run was stopped
         try:
             append = self.unsaved.append("running" if is_busy else status_to_store(self), self.reason, at, most)
@@ -797,7 +748,7 @@ class Worker:
         if append is not None:
             self.units = 0
             if append.release:  # what would change the run now would be written by a worker that does not own it
-                self.is_leaving = True
+                self.presence = PRESENCE[self.presence]["leave"]
         return append
 
     def committed(self, append: Append) -> None:
@@ -810,7 +761,8 @@ class Worker:
             self.report.begun(self.dispatcher.clock.time)
         if self.queue.barrier:
             self.queue.stored(unsaved.acknowledged)
-            self._start_noted()
+            if self.taken_over is not None:
+                self.taken_over.stored()
         if unsaved.is_behind:
             self.checkpoint()
         if self.observer is not None:
@@ -828,9 +780,10 @@ class Worker:
     def refused(self, error: Exception) -> None:
         """The store has refused an append for good: another owner has the run, or the store or its data is damaged."""
         self.abandon()
-        self.is_stopping, self.lost = True, error
+        self.life = LIFE[self.life]["stop"]
+        self.lose(error)
         self.state, self.reason, self.is_settled = "parked", text_of(error), True
-        if isinstance(error, RunExists):  # only the creator of the run is told
+        if isinstance(error, RunExists | UniqueKeyTaken):  # only the caller that creates or retries the run gets it
             self.report.exists()
         else:
             self.report.lost(error)

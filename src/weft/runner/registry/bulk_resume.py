@@ -68,6 +68,8 @@ class BulkResume:
             late = [record.id for record in page if self._sleeps_on(record)]
             resumed += await finish(self.together([record.id for record in page if record.id not in late], options))
             resumed += await finish(self._asleep(late, options))
+            if late:
+                self._registry.look_for_dangers()
         async for addressed in self._ownership.addressed():
             resumed += await finish(self.together(addressed, options))
         return resumed
@@ -75,7 +77,7 @@ class BulkResume:
     def _sleeps_on(self, record: RunRecord) -> bool:
         """Whether a stored run only waits, and there are enough of those in memory."""
         sleepers = self._registry.sleepers
-        if record.status != "waiting" or sleepers is None or not sleepers.is_full:
+        if record.status != "waiting" or not sleepers.is_full:
             return False
         return record.wake_at is None or record.wake_at > self._time()
 
@@ -87,28 +89,35 @@ class BulkResume:
         try:
             owned = await self._ownership.acquire_many(list(held), registry.supervisor.unresumable)
             for record in owned:
-                if registry.sleepers is not None:
-                    registry.sleepers.put_stored(record, options)
+                registry.sleepers.put_stored(record, options)
         finally:
             for lock in held.values():
                 lock.release()
         return [record.id for record in owned]
 
     async def together(self, runs: Iterable[str], options: RunOptions) -> list[str]:
-        """Resume *runs*, those that are not locked with two calls of the store; return which were resumed."""
+        """
+        Resume *runs*, those that are not locked with two calls of the store; return which were resumed.
+
+        Those that are asleep are owned, so they are only loaded; if that fails for now, they sleep on.
+        """
         registry, ownership = self._registry, self._ownership
         absent = [run for run in runs if run not in registry]
         held = {run: lock for run in absent if (lock := registry.try_lock(run)) is not None}
         locked = [run for run in absent if run not in held]
         came: list[str] = []
         try:
-            owned = await ownership.acquire_many(list(held), registry.supervisor.unresumable)
+            asleep = self._owned_asleep(held)
+            refused = registry.supervisor.unresumable
+            owned = await ownership.acquire_many([run for run in held if run not in asleep], refused)
             async with ownership.freeing(record.id for record in owned) as free:
-                async for loaded in ownership.load_many(owned, options.rehydration):
+                async for loaded in ownership.load_many([*asleep.values(), *owned], options.rehydration):
                     if await self._came(loaded.run, self._loader.come_in(loaded, None, options, strict=False)):
                         free.discard(loaded.run)
                         if not self._is_parked(loaded.run):
                             came.append(loaded.run)
+                    elif loaded.run in asleep:
+                        await ownership.release([loaded.run])
                     held.pop(loaded.run).release()
                     if len(held) % AT_ONCE == 0:  # the runs that are here have their turn
                         await pause(threads=self._is_writing())
@@ -116,6 +125,11 @@ class BulkResume:
             for lock in held.values():
                 lock.release()
         return came + await self._one_by_one(locked, options)
+
+    def _owned_asleep(self, runs: Iterable[str]) -> dict[str, RunRecord]:
+        """Return what is known of those of *runs* that are asleep, by run."""
+        sleepers = self._registry.sleepers
+        return {run: record for run in runs if (record := sleepers.owned(run)) is not None}
 
     async def claimed(self, owned: Sequence[RunRecord], options: RunOptions) -> list[str]:
         """Continue runs that were claimed, and so are *owned*; return those that this process cannot continue."""

@@ -26,7 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from weft.core.workflow import Workflow
-from weft.errors import InvalidArgument, InvalidOption, RunExists
+from weft.errors import InvalidArgument, InvalidOption, RunExists, UniqueKeyTaken
 from weft.log import Encoded, encode_once, needs_encoding
 from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.worker import Worker
@@ -50,16 +50,19 @@ _CHECKED: Final = 1024
 """How many inputs are looked at in one slice."""
 _BYTES: Final = 128
 """How many bytes are encoded in about the time that it takes to look at an input."""
+_THERE: Final = (RunExists, UniqueKeyTaken)
+"""The errors that say that there is a run in place of a new one."""
 _NAMED: Final = 5
 """How many runs that could not be started are named."""
 
 
 class NewRun(msgspec.Struct, frozen=True, eq=False):
-    """A run to be started: its id, its input, and the input as bytes if it was encoded in advance."""
+    """A run to be started: its id, its input, the input as bytes if it was encoded in advance, and its unique key."""
 
     id: str
     value: Any
     encoded: Encoded | None = None
+    unique: str | None = None
 
 
 def checked_inputs(inputs: Iterable[Any]) -> Iterable[Any]:
@@ -74,9 +77,13 @@ def checked_inputs(inputs: Iterable[Any]) -> Iterable[Any]:
     raise InvalidArgument(f"start_many() takes a list of inputs, got {inputs!r:.80}; start() starts one run")
 
 
-async def new_runs(inputs: Iterable[Any], ids: Iterable[str] | None) -> list[NewRun]:
+async def new_runs(
+    inputs: Iterable[Any], ids: Iterable[str] | None, unique: Iterable[str] | None = None
+) -> list[NewRun]:
     """
     Return a run for each of *inputs*, with the id at the same place in *ids*, or a unique one if there are no *ids*.
+
+    Its unique key is at the same place in *unique*.
 
     Raises:
         InvalidOption: there is not one id for each input, an id occurs twice, or one object is given as several
@@ -110,7 +117,19 @@ async def new_runs(inputs: Iterable[Any], ids: Iterable[str] | None) -> list[New
             await pause()
     if names is not None and len(names) > len(found):
         raise InvalidOption(f"ids={_short(names)}: {len(names):,} for {len(found):,} inputs; use one id for each")
-    return found
+    return found if unique is None else _with_keys(found, unique)
+
+
+def _with_keys(runs: list[NewRun], unique: Iterable[str]) -> list[NewRun]:
+    """Return *runs* with their unique keys."""
+    if isinstance(unique, str):
+        raise InvalidOption(f"unique={unique!r}: use a list of keys, one for each input")
+    keys = list(unique)
+    if len(keys) != len(runs):
+        raise InvalidOption(f"unique={_short(keys)}: {len(keys):,} for {len(runs):,} inputs; use one key for each")
+    for index, key in enumerate(keys):
+        check_text(f"unique[{index}]", key)
+    return [replace(run, unique=key) for run, key in zip(runs, keys, strict=True)]
 
 
 def _names(ids: Iterable[str]) -> list[str]:
@@ -158,17 +177,18 @@ class BulkStart:
         options: RunOptions,
         request: StartRequest,
         if_exists: IfExists = "same",
-    ) -> dict[str, Worker]:
+    ) -> tuple[dict[str, Worker], dict[str, str]]:
         """
         Start each of *runs* as :meth:`RunCreator.start` does, and wait until the first events of all are stored.
 
-        Return their workers, by run.
+        Return their workers, by run; and, by run that was not started since another one has its unique key, that one.
 
         If a run cannot be started, the others still are: the first such error is raised when all have been tried, with
         a note that names the runs that could not be started.
         """
         failed: dict[str, Exception] = {}
         workers: dict[str, Worker] = {}
+        holders: dict[str, str] = {}
         if request.policies is not None:
             request = replace(request, policies=tuple(request.policies))  # each run reads them
         begun, size = 0, AT_ONCE
@@ -178,29 +198,35 @@ class BulkStart:
             undecided, known = self._begin(part, workflow, options, request)
             workers |= {each.new.id: each.worker for each in undecided}
             refused = await self._registry.shielded.finish(self._decide(undecided))
-            known += [new for new in part if isinstance(refused.get(new.id), RunExists)]
-            failed |= {run: error for run, error in refused.items() if not isinstance(error, RunExists)}
+            known += [new for new in part if isinstance(refused.get(new.id), _THERE)]
+            failed |= {run: error for run, error in refused.items() if not isinstance(error, _THERE)}
             if known:
                 starts = (
-                    self._creator.start(new.id, workflow, options, replace(request, input=new.value), if_exists)
+                    self._creator.start_unique(
+                        new.id, workflow, options, replace(request, input=new.value, unique=new.unique), if_exists
+                    )
                     for new in known
                 )
                 tried = await asyncio.gather(*starts, return_exceptions=True)
                 for new, answer in zip(known, tried, strict=True):
                     if isinstance(answer, Exception):
                         failed[new.id] = answer
-                    elif isinstance(answer, BaseException):
+                        continue
+                    if isinstance(answer, BaseException):
                         raise answer
-                    elif answer is not None:
-                        workers[new.id] = answer
-                    else:  # another process drives it, and the worker that was begun here is dropped
+                    run, worker = answer
+                    if worker is not None:
+                        workers[run] = worker
+                    if worker is None or run != new.id:  # the worker that was begun here is dropped
                         workers.pop(new.id, None)
+                    if run != new.id:
+                        holders[new.id] = run
             size = min(2 * size, MOST_AT_ONCE) if self._registry.has_only(workers) else AT_ONCE
         for new in runs if failed else ():
             if new.id in failed:
                 _add_note(failed[new.id], [each.id for each in runs if each.id in failed], len(runs))
                 raise failed[new.id]
-        return workers
+        return workers, holders
 
     def _begin(
         self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, request: StartRequest
@@ -216,7 +242,10 @@ class BulkStart:
                 continue
             try:
                 worker, position = self._creator.begin(
-                    new.id, workflow, options, replace(request, input=new.value, encoded=new.encoded)
+                    new.id,
+                    workflow,
+                    options,
+                    replace(request, input=new.value, encoded=new.encoded, unique=new.unique),
                 )
             except BaseException:
                 lock.release()
@@ -237,7 +266,7 @@ class BulkStart:
                 except Exception as error:  # noqa: BLE001 - one that is refused must not keep the others from it
                     refused[last.new.id] = error
                     registry.drop(last.worker)
-                    if last.worker.lost is not None and not isinstance(error, RunExists):  # the store may have it
+                    if last.worker.lost is not None and not isinstance(error, _THERE):  # the store may have it
                         last.lock.release_after(registry.shielded.start(self._ownership.release([last.new.id])))
                     else:
                         last.lock.release()

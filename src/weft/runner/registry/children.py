@@ -4,8 +4,8 @@ Child runs, which steps start: ``weft.current().start_child(...)``.
 A child is a run like any other, whose id is derived from the step that started it.  The log of its parent names it
 before it exists, so that a step that is executed again finds its children, and so does cancelling the parent.
 An attempt that waits for a child lends its slot, so waiting parents never keep their children from running.
-A child of a run that is written by hand is written when it has nothing left to do, unless its parent says otherwise.
-Otherwise the log of the parent could say that a step has completed while its child is stored as running.
+A child of a run with ``checkpoint="manual"`` is written when it has nothing left to do, unless its parent says
+otherwise: the log of the parent could else say that a step has completed while its child is stored as running.
 """
 
 from __future__ import annotations
@@ -81,13 +81,21 @@ class ChildRuns:
         loader: RunLoader,
         waiters: Waiters,
         given: Given,
+        outlet: Outlet,
+        elsewhere: Elsewhere | None,
     ) -> None:
+        """
+        Start children with *runner*.
+
+        Args:
+            outlet: takes the progress and the streams of steps.
+            elsewhere: starts children that are given an id, in a fleet.
+        """
         self._runner, self._registry, self._waiters, self._given = runner, registry, waiters, given
         self._creator, self._loader = creator, loader
-        self.outlet: Outlet | None = None
+        self.outlet: Outlet | None = outlet
         """Takes the progress and the streams of steps."""
-        self.elsewhere: Elsewhere | None = None
-        """Starts children that are given an id, in a fleet."""
+        self._elsewhere = elsewhere
         self._cancelling: dict[str, asyncio.Task[None]] = {}
         """By cancelled parent: the task that cancels its children."""
 
@@ -151,7 +159,7 @@ class ChildRuns:
         """Record the child in the log of its parent, create it, and return it and the runner or client that has it."""
         worker, inflight = self._in_flight(parent)
         _check(workflow, value, with_parent=with_parent)
-        elsewhere = None if id is None else self.elsewhere
+        elsewhere = None if id is None else self._elsewhere
         if elsewhere is not None and not await elsewhere.is_needed():
             elsewhere = None
         asked = dict(options)
@@ -198,7 +206,7 @@ class ChildRuns:
 
     async def _aside_step(self, parent: Runnable, work: Coroutine[Any, Any, T]) -> T:
         """
-        As :meth:`_aside`, for the thread of *parent* itself, which cannot be woken once its attempt is over.
+        Like :meth:`_aside`, but on the thread of *parent*, which cannot be interrupted after its attempt has ended.
 
         Raises:
             NoRun: it is over already.
@@ -243,7 +251,7 @@ class ChildRuns:
                 task.add_done_callback(lambda _: self._cancelling.pop(parent.id, None))
             try:
                 await asyncio.wait([task])
-            except asyncio.CancelledError:  # the caller will not hear how it ends
+            except asyncio.CancelledError:  # the caller does not wait for the end
                 task.add_done_callback(_report)
                 raise
             if task.cancelled():
@@ -283,7 +291,7 @@ class ChildRuns:
         try:
             return await self._loader.visit(child, partial(self._cancelled, reason))
         except RunNotFound:
-            if self.elsewhere is None or not await self.elsewhere.cancel(child, reason):
+            if self._elsewhere is None or not await self._elsewhere.cancel(child, reason):
                 _log.debug("run %r was never started, or is deleted", child)
             return ()
 

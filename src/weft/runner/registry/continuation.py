@@ -63,7 +63,6 @@ class Continuation:
         """Runs that are being continued."""
         self._began: dict[str, int] = {}
         """How many events a run began with, or had when it could not be continued."""
-        registry.quiet = self.look_at
 
     def __contains__(self, run: object) -> bool:
         """Whether *run* is being continued."""
@@ -103,6 +102,8 @@ class Continuation:
             RunExists: a run with the new id exists.
         """
         check_text("new_id", new_id)
+        if new_id == run:
+            raise RunExists(new_id, "and is the one that ends with this")
         lock = self._registry.try_lock(new_id)  # without waiting: two runs might wait for each other
         if lock is None:
             raise RunExists(new_id, "or is being created")
@@ -115,7 +116,7 @@ class Continuation:
         if old is None or new_id in self._registry:
             raise RunNotHeld(run) if old is None else RunExists(new_id)
         check_continuable(old)
-        old.is_leaving = True  # it accepts nothing more
+        old.begin_leaving()
         self._runs.add(run)
         try:
             await self._waiters.all_stored(old)
@@ -128,10 +129,10 @@ class Continuation:
             appends = [replace(last, group=group), replace(_first_append(new, at), group=group, continues=run)]
             await self._ownership.append_together(appends)
         except CannotCarry as error:
-            old.is_leaving = False
+            old.stay()
             raise RunBusy(run, f"{error}; send it what it waits for first") from error
         except BaseException:
-            old.is_leaving = False
+            old.stay()
             raise
         finally:
             self._runs.discard(run)

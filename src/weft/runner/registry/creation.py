@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import RunExists, RunNotFound, RunOwned
+from weft.errors import InvalidOption, RunExists, RunNotFound, RunOwned, UniqueKeyTaken
 from weft.log import needs_encoding
 from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.runner.durability.ownership import Ownership
@@ -72,14 +72,14 @@ class RunCreator:
         """
         if request.encoded is None and needs_encoding(request.input):
             request = replace(request, encoded=await encoded_input(request.input))
-        lock = self._registry.try_lock(run)  # as nearly always: neither this nor leave() needs a coroutine
+        lock = self._registry.try_lock(run)  # the usual case: neither this nor leave() needs a coroutine
         if lock is None:
             lock = await self._registry.lock(run).acquire()
         try:
             worker, position = self.begin(run, workflow, options, request)
             try:
                 await self._waiters.stored_at(worker, position)
-            except RunExists:
+            except (RunExists, UniqueKeyTaken):
                 self._registry.drop(worker)
                 raise
             except asyncio.CancelledError:  # the run goes on, unless it turns out to exist
@@ -103,6 +103,14 @@ class RunCreator:
             RunExists: a run of this id is here.
         """
         worker = self._new_worker(run, workflow, options, request.by)
+        if request.unique is not None:
+            check_text("unique", request.unique)
+            if not self._ownership.has_keys:
+                raise InvalidOption(
+                    f"unique={request.unique!r}: this store keeps no unique keys; use a SQLiteStore, a PostgresStore "
+                    "or a MemoryStore"
+                )
+            worker.unsaved.unique = request.unique
         if request.policies is not None:
             worker.policies.change(request.policies, request.policies_mode, request.by)
         elif workflow.policies:
@@ -163,6 +171,9 @@ class RunCreator:
         self._definitions.follow(run.workflow)
         self._registry.add(worker)
         worker.report.resumed(self._dispatcher.clock.time)
+        if run.memory.has_deadlines:
+            unsaved.due_changed = self._dispatcher.dangers.due_changed
+            self._dispatcher.dangers.look()
         self._dispatcher.guard(worker, worker.turn)
         return worker
 
@@ -226,6 +237,37 @@ class RunCreator:
             except RunOwned:  # the same run, which another process drives: it can be waited for
                 return None
             except RunNotFound:  # it was deleted meanwhile: then this is a new one
+                pass
+
+    async def start_unique(
+        self, run: str, workflow: Workflow, options: RunOptions, request: StartRequest, if_exists: IfExists = "same"
+    ) -> tuple[str, Worker | None]:
+        """
+        Create a run as :meth:`start` does; if another one has its unique key, do with that one what *if_exists* says.
+
+        Returns:
+            The id of the new run, or of the one that has the key, and its worker.
+
+        Raises:
+            UniqueKeyTaken: another run has the key, and it is not the same, or *if_exists* says so.
+        """
+        while True:
+            try:
+                return run, await self.start(run, workflow, options, request, if_exists)
+            except UniqueKeyTaken as error:
+                if if_exists in ("error", "restart"):
+                    raise
+                taken = error
+            try:
+                if if_exists == "same":
+                    differs = difference(await self._looked_up(taken.holder), workflow, request)
+                    if differs:
+                        raise UniqueKeyTaken(run, taken.workflow, taken.unique, taken.holder, differs)
+                worker = await self._loader.resume(taken.holder, workflow, options, parked=False, graph="its own")
+                return taken.holder, worker
+            except RunOwned:
+                return taken.holder, None
+            except RunNotFound:  # it was deleted meanwhile
                 pass
 
     async def _looked_up(self, run: str) -> Run:

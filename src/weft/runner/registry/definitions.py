@@ -23,8 +23,8 @@ _log = logging.getLogger("weft.runner")
 
 Graph = Literal["the same", "its own", "any"]
 """
-Which graph a workflow that is passed for a stored run may have: the one that the run follows; another one, of which
-only functions are used, which is logged; or any, because the run is only read, or is about to be upgraded.
+The graph that a workflow passed for a stored run may have: the one that the run follows; another one, of which only
+functions are used, which is logged; or any, because the run is only read, or is about to be upgraded.
 """
 
 
@@ -33,9 +33,9 @@ class Definitions:
 
     def __init__(self) -> None:
         self._registered: dict[tuple[str, str], Workflow] = {}
-        """Those that the application has registered."""
+        """Definitions registered by the application."""
         self._followed: WeakValueDictionary[tuple[str, str], Workflow] = WeakValueDictionary()
-        """Those of which a run was started here, for as long as a run or the application holds them."""
+        """Definitions of runs started here, for as long as a run or the application refers to them."""
 
     def register(self, workflow: Workflow) -> None:
         """Make *workflow* known for as long as the runner exists."""

@@ -30,11 +30,11 @@ from weft.runner.durability.takeover import Takeover, takeover
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.status import text_of_poison
+from weft.runner.execution.taken_over import TakenOver
 from weft.runner.execution.worker import Worker
 from weft.runner.options import RunOptions
 from weft.runner.registry.definitions import Definitions, Graph, check_graph, note_changed_code
 from weft.runner.registry.registry import RunRegistry
-from weft.runner.registry.supervisor import Supervisor
 from weft.runner.waiting.waiters import Waiters
 
 T = TypeVar("T")
@@ -51,10 +51,9 @@ class RunLoader:
         waiters: Waiters,
         dispatcher: Dispatcher,
     ) -> None:
-        """Load runs into *registry*, and rebuild those of its workers that crash."""
+        """Load runs into *registry*."""
         self._registry, self._definitions = registry, definitions
         self._ownership, self._waiters, self._dispatcher = ownership, waiters, dispatcher
-        registry.supervisor = Supervisor(self._rebuild, registry.park)
 
     async def read(self, run: str, *, workflow: Workflow | None = None) -> Recovered:
         """
@@ -147,6 +146,7 @@ class RunLoader:
             RunNotFound: nothing is stored under this id.
             RunClosed: it has completed, or was cancelled.
             RunNotHeld: it has not finished, and is not here.
+            UniqueKeyTaken: another unfinished run has its unique key.
         """
         return await asyncio.shield(self._registry.change(run, partial(self._reopen, run, options, change, upgrade)))
 
@@ -161,6 +161,8 @@ class RunLoader:
             raise RunClosed(run, stored.reason, status=stored.status)
         if stored.status != "failed" and upgrade is None:
             raise RunNotHeld(run, stored.owner, owner_died=stored.owner_died)
+        if stored.status == "failed":
+            await self._ownership.check_key(run)
         graph: Graph = "the same" if upgrade is None else "any"
         worker = await self._take_over(run, upgrade, options, strict=False, change=change, graph=graph)
         self._registry.recent.forget(run)
@@ -251,7 +253,7 @@ class RunLoader:
         if change is not None:
             change(worker)
             worker.revised()
-            worker.owes_notice = options.on_complete is not None  # it was told of all that had happened before
+            worker.owes_notice = options.on_complete is not None  # it was called for all that had happened before
         if found.run.memory.redacted:
             raise RedactedRun(found.run.id, found.run.memory.redacted)
         if graph == "any":
@@ -260,13 +262,17 @@ class RunLoader:
         taken = self._taken_over(worker, loaded.owned, was_parked=was_parked)
         self._registry.put(worker)
         worker.report.resumed(self._dispatcher.clock.time)
+        if found.run.memory.has_deadlines:
+            worker.unsaved.due_changed = self._dispatcher.dangers.due_changed
+            self._dispatcher.dangers.look()
         if taken is not None and taken.is_poison:
             self._registry.park(worker, text_of_poison(found.run, taken))
             return worker
         if taken is not None:
-            worker.take_over(taken)
+            worker.taken_over = TakenOver(worker, taken)
         self._dispatcher.guard(worker, worker.turn)
-        worker.note_deaths()  # also if it has crashed just now: the next worker would not know of them
+        if worker.taken_over is not None:
+            worker.taken_over.note_deaths()  # also if it has crashed just now: the next worker would not know of them
         self._registry.cancel_orphans(worker)
         return worker
 
@@ -291,11 +297,14 @@ class RunLoader:
 
     async def _visit(self, run: str, call: Callable[[Worker], Awaitable[T]]) -> T:
         await self._registry.supervisor.restarted(run)  # a worker that crashed writes nothing more, the next one does
-        here = self._registry.get(run)
+        here, sleepers = self._registry.get(run), self._registry.sleepers
         if here is not None:
             return await call(here)
         owned = await self._ownership.acquire(run)
-        async with self._ownership.freeing([run]):
+        async with self._ownership.freeing([run]) as free:
+            if run in sleepers:  # it sleeps on here, unless it is finished now
+                free.clear()
+                sleepers.disown(run)
             loaded = await self._ownership.load(run, owned)
             found = await loaded.recover(self._definitions.finder(None), context={}, strict=False, goes_on=False)
             self._dispatcher.check_open()
@@ -304,10 +313,13 @@ class RunLoader:
                 return await call(visitor)
             finally:
                 self._dispatcher.residency.forget(visitor)
+                if visitor.state in FINISHED:
+                    sleepers.woken(run)
+                    free.add(run)
 
-    async def _rebuild(self, worker: Worker) -> None:
+    async def rebuild(self, worker: Worker) -> None:
         """Write the unsaved events of a crashed *worker*, and load its run from the store again."""
-        if self._registry.get(worker.id) is worker and not worker.is_leaving:
+        if self._registry.get(worker.id) is worker and worker.accepts:
             await self.write(worker)
             if not worker.has_left:  # else there was only its end to write
                 await self._take_over(worker.id, worker.run.workflow, worker.options, strict=False, graph="any")

@@ -95,7 +95,7 @@ class RunLookup:
 
     async def told(self, ref: RunRef) -> Worker:
         """
-        Return the worker of a run that a caller refers to, to be told something.
+        Return the worker of a run that a caller refers to, as the recipient of a call.
 
         Raises:
             RunNotFound, RunClosed, RunNotHeld: as :meth:`changeable`; the first also if another run has the id since.
@@ -111,7 +111,7 @@ class RunLookup:
 
     async def changeable(self, run: str) -> Worker:
         """
-        Return the worker of *run*, to be told something.
+        Return the worker of *run*, as the recipient of a call.
 
         Raises:
             RunNotFound: no run has this id.
@@ -119,24 +119,24 @@ class RunLookup:
             RunNotHeld: it is not here, or is being released.
         """
         worker = await self.worker(run)
-        while worker.state == "parked" and not worker.is_leaving and self._registry.is_locked(run):
-            async with self._registry.lock(run):  # it is being brought back: this worker loses what it is told now
+        while worker.state == "parked" and worker.accepts and self._registry.is_locked(run):
+            async with self._registry.lock(run):  # it is being brought back: this worker loses calls made now
                 pass
             worker = await self.worker(run)
-        while worker.is_leaving and run in self._continuation:
+        while not worker.accepts and run in self._continuation:
             async with self._registry.lock(run):  # another run is about to take its place, or it stays
                 pass
             worker = await self.worker(run)
         if worker.sleeping is not None:
             await self._registry.waking.awake(worker)
-        if worker.is_leaving:
+        if not worker.accepts:
             raise RunClosed(run, worker.reason, status=worker.state) if worker.state in FINISHED else RunNotHeld(run)
         return worker
 
     async def gone(self, run: str) -> None:
         """Wait until *run*, if it is here and is being stored as finished, has left."""
         worker = await self.held(run)
-        while worker is not None and worker.is_leaving and worker.state in FINISHED:
+        while worker is not None and not worker.accepts and worker.state in FINISHED:
             await self._waiters.left(worker)
             worker = await self.held(run)
 
@@ -200,7 +200,7 @@ class RunLookup:
         kept = self._registry.recent.get(ref.id)
         if kept is None or not is_same(ref, kept):
             kept = ref.worker
-        return kept if kept is not None and kept.has_left else None
+        return kept if kept is not None and kept.presence == "left" else None
 
     async def run(self, found: Worker | RunRecord) -> Run:
         """Return the run that was *found*: the one that is here, or else as the store has it."""
@@ -220,7 +220,8 @@ def is_same(ref: RunRef, found: Worker | RunRecord) -> bool:
     known, worker = ref.created_at, ref.worker
     if known is None or found.created_at is None or worker is found:
         return True
-    return bool(known == found.created_at) and not (worker is not None and worker.has_left and _is_later(worker, found))
+    is_later = worker is not None and worker.presence == "left" and _is_later(worker, found)
+    return bool(known == found.created_at) and not is_later
 
 
 def _is_later(left: Worker, found: Worker | RunRecord) -> bool:

@@ -1,7 +1,7 @@
 """
 The mailbox of a runner: moves the messages of its runs from the store into their logs.
 
-    posted ──heard──► read ──► applied by the worker ──► taken by its next append
+    posted ──notified──► read ──► applied by the worker ──► taken by its next append
                         │
                         ├── the run is asleep ──► it is brought back, and reads its inbox then
                         ├── the run refuses it ──► noted, and taken as well
@@ -10,8 +10,9 @@ The mailbox of a runner: moves the messages of its runs from the store into thei
                         └── the run is parked, or is not here ──► it stays
 
 The messages of a run are applied in the order of their numbers, each once (ADR 34): a worker knows the last number that
-it has applied, and the append that holds the events takes the message out of the store.  A worker that came in while
-the store was being read gets nothing of that: the worker before it may have applied, and taken, what was read.
+it has applied, and the append that holds the events takes the message out of the store.  If the worker of a
+run was replaced while the store was being read, the new one is handed nothing of what was read: the worker before it
+may have applied it already.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from weft.errors import (
     RunParked,
     StoreClosed,
     StoreError,
+    UniqueKeyTaken,
     WeftError,
 )
 from weft.log.messages import decode_message, encode_message
@@ -62,9 +64,9 @@ PAGE: Final = 1000
 UNREAD: Final = -1
 """The number of the last message of a worker that came in after the present read of the store had begun."""
 READING: Final = -2
-"""The number of the last message of a worker for which the store is being read for the first time."""
+"""Message number used while a worker's inbox is first being read."""
 AGAIN: Final = 1.0
-"""After how many seconds the inbox is looked at again, if the store could not be read."""
+"""Seconds until the inbox is read again, if the store could not be read."""
 
 
 class Runs(Protocol):
@@ -111,8 +113,8 @@ class Mailbox:
         Move the messages in *store* to *runs*.
 
         Args:
-            loader: loads a run that has failed, to be told something.
-            waking: loads what a run needs to be told something.
+            loader: loads a run that has failed, as the recipient of a message.
+            waking: loads what a run needs to receive a message.
             may_wait: whether an unavailable store is worth waiting for.
         """
         self._store = store if isinstance(store, InboxStore) else None
@@ -125,7 +127,7 @@ class Mailbox:
         self._newcomers: list[Worker] = []
         """The workers that have come in since the present read of the store began."""
         self._readers: list[Worker] = []
-        """Those for which it is read: until that is done, they stay in memory."""
+        """Runs whose inbox is being read; they are not evicted meanwhile."""
         self._locked: dict[str, asyncio.Task[None]] = {}
         """By run that has messages and is locked: the task that looks again afterwards."""
         self._failed: set[asyncio.Task[None]] = set()
@@ -212,6 +214,8 @@ class Mailbox:
                 self.ring()
         except (RunNotHeld, RunOwned, RunClosed):
             pass  # it has not finished, and reads its inbox; or another caller was first
+        except UniqueKeyTaken as taken:
+            _log.warning("run %r has refused a message (retry): %s", run, taken)
 
     def left(self, worker: Worker) -> None:
         """The run of *worker* has failed, and was released: see whether a message came too late to be taken in."""
@@ -345,10 +349,10 @@ def deliver(worker: Worker, messages: Iterable[Message]) -> None:
     for message in messages:
         if message.number <= worker.heard:
             continue
-        if worker.is_leaving or worker.is_dead or (worker.state == "parked" and message.kind not in _FOR_PARKED):
+        if not worker.takes_messages or (worker.state == "parked" and message.kind not in _FOR_PARKED):
             return
         if message.kind == PROGRESS:
-            outlet = None if worker.dispatcher.family is None else worker.dispatcher.family.outlet
+            outlet = worker.dispatcher.family.outlet
             if outlet is not None:
                 outlet.answer(worker.id, message.body)
             worker.take_message(message.number)

@@ -22,13 +22,13 @@ EVENTS: Final = 1 << 16
 class RecentRuns:
     """Finished runs, by id, the oldest first."""
 
-    __slots__ = ("_events", "_workers", "dropped")
+    __slots__ = ("_dropped", "_events", "_workers")
 
-    def __init__(self) -> None:
+    def __init__(self, dropped: Callable[[Worker], object]) -> None:
+        """Keep none yet; call *dropped* with each that is not kept any more."""
         self._workers: dict[str, Worker] = {}
         self._events = 0
-        self.dropped: Callable[[Worker], object] | None = None
-        """Told of a run that is not kept any more."""
+        self._dropped = dropped
 
     def add(self, worker: Worker) -> None:
         """Keep *worker*, whose run has finished."""
@@ -67,5 +67,4 @@ class RecentRuns:
         worker = self._workers.pop(run, None)
         if worker is not None:
             self._events -= len(worker.run.memory.log)
-            if self.dropped is not None:
-                self.dropped(worker)
+            self._dropped(worker)

@@ -1,5 +1,5 @@
 """
-The runs that are in a runner: their workers by run, their locks, and what is told of them.
+The runs that are in a runner: their workers by run, their locks, and their notifications.
 
     (not here) ──created──► undecided ──stored──► here ──stop──► leaving ──► (not here)
                                │                  ▲  │ ▲                         ▲
@@ -18,21 +18,21 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol, TypeVar
 
-from weft.core.fold.scope import Key
-from weft.errors import (
-    RunExists,
-)
+from weft.errors import RunExists, UniqueKeyTaken
 from weft.ports.store import RunRecord
+from weft.runner.collector import Crowd
 from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.worker import Worker
 from weft.runner.options import RunOptions
 from weft.runner.registry.keyed_lock import HeldLock, KeyedLock
 from weft.runner.registry.recent_runs import RecentRuns
+from weft.runner.registry.run_table import RunTable
 from weft.runner.registry.shielded_tasks import ShieldedTasks
 from weft.runner.registry.supervisor import Supervisor
 from weft.runner.registry.waking import Waking
@@ -40,6 +40,8 @@ from weft.runner.waiting.waiters import Waiters
 from weft.telemetry.levels import Levels
 
 T = TypeVar("T")
+_log = logging.getLogger("weft.runner")
+
 _LOOKED_THROUGH: Final = 4096
 """How many runs are looked through to see whose they are; among more, some are taken to be of other callers."""
 
@@ -70,6 +72,14 @@ class WaitingRuns(Protocol):
 
     def put_stored(self, record: RunRecord, options: RunOptions) -> None:
         """Let a stored run, which was acquired, sleep on until it is due."""
+        ...
+
+    def owned(self, run: str) -> RunRecord | None:
+        """Return what is known of the record of *run*, if it is asleep and is not to be acquired again."""
+        ...
+
+    def disown(self, run: str) -> None:
+        """*run* was acquired by another caller, and may be asleep: it is acquired again before it is loaded."""
         ...
 
     def forget(self, worker: Worker) -> None:
@@ -105,36 +115,72 @@ class RunRegistry:
     """The workers of one runner, by run."""
 
     supervisor: Supervisor
-    """Decides what follows when a worker crashes; the loader, which rebuilds workers, brings it along."""
+    """Decides what follows when a worker crashes."""
+    sleepers: WaitingRuns
+    """The runs that are here and not in memory, and those that may leave it."""
+    _children: Children
+    _mailbox: Inbox
+    _quiet: Callable[[Worker], object]
 
-    def __init__(self, ownership: Ownership, waiters: Waiters, dispatcher: Dispatcher) -> None:
-        """Create an empty registry, whose workers share *dispatcher*."""
+    def __init__(
+        self,
+        table: RunTable,
+        recent: RecentRuns,
+        ownership: Ownership,
+        waiters: Waiters,
+        dispatcher: Dispatcher,
+        told: Callable[[Worker], object] | None,
+    ) -> None:
+        """
+        Keep the workers that are in *table* and share *dispatcher*; :meth:`connect` has to follow.
+
+        Args:
+            told: called with a worker whose run has left, or has nothing left to do.
+        """
         self._ownership, self._waiters, self._dispatcher = ownership, waiters, dispatcher
-        self._workers: dict[str, Worker] = {}
-        ownership.is_here = self._workers.__contains__
-        self.recent = RecentRuns()
+        self._table, self._workers, self._told = table, table.workers, told
+        self.crowd = Crowd()
+        """Told when there are many live runs, and few again."""
+        self.recent = recent
         """Runs that have finished here, for callers that ask right after."""
         self._residency = dispatcher.residency
-        self.recent.dropped, self._residency.drop_finished = self._residency.forget, self.recent.drop_oldest
         self._locks = KeyedLock()
         self.shielded = ShieldedTasks()
         self.waking = Waking(ownership, dispatcher, self.shielded)
-        self.children: Children | None = None
-        """Told of a cancelled run that was brought back before its children were cancelled."""
-        self.sleepers: WaitingRuns | None = None
-        """The runs that are here and not in memory, and those that may leave it."""
-        self.mailbox: Inbox | None = None
-        """Told of a run that was brought back, and may have messages."""
-        self.quiet: Callable[[Worker], object] | None = None
-        """Told when a run that may be continued as a new one has nothing to do, or only waits."""
-        self.told: Callable[[Worker], object] | None = None
-        """Told of a run that has left, or has nothing left to do."""
+
+    def connect(
+        self,
+        *,
+        supervisor: Supervisor,
+        sleepers: WaitingRuns,
+        mailbox: Inbox,
+        children: Children,
+        quiet: Callable[[Worker], object],
+    ) -> None:
+        """
+        Take the parts that need the registry, before the first run comes in.
+
+        Args:
+            mailbox: told of a run that was brought back, and may have messages.
+            children: told of a cancelled run that was brought back before its children were cancelled.
+            quiet: called when a run that may be continued as a new one has nothing to do, or only waits.
+        """
+        self.supervisor, self.sleepers = supervisor, sleepers
+        self._mailbox, self._children, self._quiet = mailbox, children, quiet
 
     def __iter__(self) -> Iterator[Worker]:
-        return iter(list(self._workers.values()))
+        return iter(self._table)
+
+    def look_for_dangers(self) -> None:
+        """Runs that were not loaded may have deadlines: ask the store for them."""
+        self._dispatcher.dangers.look()
 
     def __contains__(self, run: object) -> bool:
         return run in self._workers
+
+    def has(self, run: str) -> bool:
+        """Whether *run* is here, in memory or asleep."""
+        return self._table.has(run)
 
     def has_only(self, runs: Mapping[str, object]) -> bool:
         """Whether all runs here are among *runs*; many are not looked through."""
@@ -148,23 +194,18 @@ class RunRegistry:
     def add(self, worker: Worker) -> None:
         """Let *worker* drive its run, which is a new one and locked."""
         self._workers[worker.id] = worker
+        if len(self._workers) >= self.crowd.many:
+            self.crowd.grown()
 
     def put(self, worker: Worker) -> None:
         """Let *worker* drive its run from now on, in place of one that has crashed, was parked or was asleep."""
         old = self._workers.get(worker.id)
-        self._workers[worker.id] = worker
+        self.add(worker)
         if old is not None:
             self._residency.forget(old)
             self._waiters.moved(old, worker)
-        if self.sleepers is not None:
-            self.sleepers.woken(worker.id)
-        if self.mailbox is not None:
-            self.mailbox.came_in(worker)
-
-    def in_flight(self, run: str) -> list[Key]:
-        """Return the runnables of *run* that are in flight here; called on any thread."""
-        worker = self._workers.get(run)
-        return [] if worker is None else list(worker.queue.by_key)
+        self.sleepers.woken(worker.id)
+        self._mailbox.came_in(worker)
 
     def lock(self, run: str) -> HeldLock:
         """Return the lock of *run*, under which it is created, loaded or released."""
@@ -192,14 +233,18 @@ class RunRegistry:
         async with self._locks.lock(run):
             return await work()
 
+    def _remove(self, worker: Worker) -> None:
+        del self._workers[worker.id]
+        if len(self._workers) < self.crowd.few:
+            self.crowd.shrunk()
+
     # -- coming in -------------------------------------------------------------------------------
 
     def drop(self, worker: Worker) -> None:
         """Remove *worker*: its run was released, or was never created."""
         if self._workers.get(worker.id) is worker:
-            del self._workers[worker.id]
-        if self.sleepers is not None:
-            self.sleepers.forget(worker)
+            self._remove(worker)
+        self.sleepers.forget(worker)
         self._residency.forget(worker)
         self._waiters.gone(worker)
 
@@ -218,17 +263,16 @@ class RunRegistry:
     def over(self, worker: Worker) -> None:
         """The run of *worker* has finished, and was released: it leaves."""
         if self._workers.get(worker.id) is worker:
-            del self._workers[worker.id]
-            worker.has_left, worker.left_after = True, self._ownership.deletions
-            if self.sleepers is not None:
-                self.sleepers.forget(worker)
+            self._remove(worker)
+            worker.end(self._ownership.deletions)
+            self.sleepers.forget(worker)
             self._residency.finished(worker)
             self.recent.add(worker)
             self._waiters.over(worker)
-            if self.mailbox is not None and worker.state == "failed":
-                self.mailbox.left(worker)
-            if self.told is not None:
-                self.told(worker)
+            if worker.state == "failed":
+                self._mailbox.left(worker)
+            if self._told is not None:
+                self._told(worker)
 
     def wake(self, worker: Worker) -> None:
         """*worker* has something to do: load the values that it needs, and let it take its turn then."""
@@ -241,29 +285,32 @@ class RunRegistry:
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: tell the callers, unless it has been replaced."""
         if self._workers.get(worker.id) is worker:
-            if isinstance(worker.lost, RunExists):  # it has never been here
-                del self._workers[worker.id]
+            if isinstance(worker.lost, RunExists | UniqueKeyTaken):  # it has never been here
+                self._remove(worker)
+                if worker.acknowledged:  # it has failed, and was to be retried
+                    _log.warning("run %r is not retried: %s", worker.id, worker.lost)
+                    self.shielded.start(self._ownership.release([worker.id]))
             self._waiters.settled(worker)
-            if self.told is not None:
-                self.told(worker)
-            if worker.options.continue_after is not None and self.quiet is not None:
-                self.quiet(worker)
+            if self._told is not None:
+                self._told(worker)
+            if worker.options.continue_after is not None:
+                self._quiet(worker)
 
     # -- waiting ---------------------------------------------------------------------------------
 
     def waits(self, worker: Worker) -> None:
         """*worker* only waits, and all of it is stored: its run, or another one, may leave memory."""
-        if self.sleepers is not None and self._workers.get(worker.id) is worker:
+        if self._workers.get(worker.id) is worker:
             self.sleepers.add(worker)
-            if worker.options.continue_after is not None and self.quiet is not None:
-                self.quiet(worker)
+            if worker.options.continue_after is not None:
+                self._quiet(worker)
 
     def put_to_sleep(self, worker: Worker) -> bool:
         """Remove *worker*, which only waits, from memory, and go on owning its run; return False if a caller waits."""
         is_here = self._workers.get(worker.id) is worker and not self._locks.is_locked(worker.id)
         if not is_here or self._waiters.is_awaited(worker):
             return False
-        del self._workers[worker.id]
+        self._remove(worker)
         self._residency.forget(worker)
         worker.sleep()
         worker.report.evicted()
@@ -271,21 +318,20 @@ class RunRegistry:
 
     def is_asleep(self, run: str) -> bool:
         """Whether *run* is here, and not in memory."""
-        return self.sleepers is not None and run in self.sleepers
+        return run in self._table.asleep
 
     def kept(self, run: str) -> AbstractContextManager[None]:
         """Keep *run* in memory, once it is there, as long as this context lasts."""
-        return nullcontext() if self.sleepers is None else self.sleepers.kept(run)
+        return self.sleepers.kept(run)
 
     async def awaken(self, runs: Iterable[str]) -> None:
         """Bring *runs* back into memory, those of them that are asleep."""
-        if self.sleepers is not None:
-            await self.sleepers.awaken(runs)
+        await self.sleepers.awaken(runs)
 
     def cancel_orphans(self, worker: Worker) -> None:
         """Cancel the children of the run of *worker*, if it is cancelled and they are not yet."""
-        if worker.orphans and self.children is not None:
-            self.children.orphaned(worker)
+        if worker.orphans:
+            self._children.orphaned(worker)
 
     def add_levels(self, levels: Levels) -> None:
         """Add the runs that are here, and their runnables, to *levels*; called from any thread."""

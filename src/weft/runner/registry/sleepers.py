@@ -22,37 +22,28 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from weft.core.fold.scope import Key
-from weft.core.workflow import Workflow
 from weft.errors import RunnerClosed
 from weft.ports.store import RunRecord
 from weft.runner.execution.timers import Timers
 from weft.runner.execution.worker import Worker
 from weft.runner.options import RunOptions
+from weft.runner.registry.run_table import Asleep, RunTable
 
 AGAIN: Final = 1.0
-"""After how many seconds runs that are due and could not be loaded are loaded again."""
+"""Seconds until due runs that could not be loaded are loaded again."""
 SOON: Final = 1.0
-"""A run that is due within so many seconds stays in memory."""
+"""A run that is due within this many seconds stays in memory."""
 LATER: Final = 0.1
-"""After how many seconds runs that had to stay in memory are looked at again."""
+"""Seconds until runs that had to stay in memory are checked again."""
 AT_ONCE: Final = 1000
 """How many of them are looked at."""
 _log = logging.getLogger("weft.runner")
 
 RESIDENT: Final = 10_000
-"""How many runs that only wait stay in memory, unless a runner is told another number."""
-
-
-class Asleep(msgspec.Struct, frozen=True, eq=False, gc=False):  # there are very many, and none in a cycle
-    """A run that is here and not in memory."""
-
-    options: RunOptions
-    workflow: Workflow | None
-    """Its live definition, if it was in memory before: that keeps it from being forgotten."""
-    wake_at: float | None
+"""Waiting runs that stay in memory, unless a runner is given another number."""
 
 
 class Sleepers:
@@ -60,6 +51,7 @@ class Sleepers:
 
     def __init__(
         self,
+        table: RunTable,
         resident: int,
         timers: Timers,
         time: Callable[[], float],
@@ -68,7 +60,7 @@ class Sleepers:
         bring_back: Callable[[Collection[str], RunOptions], Awaitable[object]],
     ) -> None:
         """
-        Keep at most *resident* runs that only wait in memory.
+        Keep at most *resident* runs of *table* that only wait in memory.
 
         Args:
             put_to_sleep: removes a worker from memory; returns False if it has to stay, since a caller waits for it.
@@ -78,7 +70,7 @@ class Sleepers:
         self._put_to_sleep, self._bring_back = put_to_sleep, bring_back
         self._resident: dict[Worker, None] = {}
         """Workers that only wait, or did when they were last looked at; those that have waited longest first."""
-        self._asleep: dict[str, Asleep] = {}
+        self._asleep = table.asleep
         self._due: dict[str, None] = {}
         self._kept: Counter[str] = Counter()
         """By run: how many callers are about to change it; otherwise two of them could evict each other's for ever."""
@@ -132,7 +124,10 @@ class Sleepers:
             is_soon = wake_at is not None and wake_at < self._time() + SOON
             is_needed = oldest.heard < 0 or oldest.id in self._kept  # its inbox is read first
             if not is_soon and not is_needed and self._put_to_sleep(oldest):
-                self.put(oldest.id, Asleep(oldest.options, oldest.run.workflow, wake_at))
+                unsaved = oldest.unsaved
+                epoch = unsaved.epoch if oldest.taken_over is None else None
+                known = Asleep(oldest.options, oldest.run.workflow, epoch, unsaved.acknowledged)
+                self.put(oldest.id, known, wake_at)
             else:
                 resident[oldest] = None
         if len(resident) > self._most and self._later is None:
@@ -142,15 +137,29 @@ class Sleepers:
         self._later = None
         self._make_room(AT_ONCE)
 
-    def put(self, run: str, asleep: Asleep) -> None:
-        """Let *run*, which is owned and not in memory, be woken when it is due."""
+    def put(self, run: str, asleep: Asleep, wake_at: float | None) -> None:
+        """Let *run*, which is owned and not in memory, be woken when it is due; that time is in its timer alone."""
         self._asleep[run] = asleep
-        if asleep.wake_at is not None:
-            self._timers.add(self, (run, ()), asleep.wake_at, is_relative=False)
+        if wake_at is not None:
+            self._timers.add(self, (run, ()), wake_at, is_relative=False)
 
     def put_stored(self, record: RunRecord, options: RunOptions) -> None:
         """Let a stored run, which was acquired, sleep on until it is due."""
-        self.put(record.id, Asleep(options, None, record.wake_at))
+        epoch = record.epoch if record.died_in is None and record.first == 1 else None
+        self.put(record.id, Asleep(options, None, epoch, record.head), record.wake_at)
+
+    def owned(self, run: str) -> RunRecord | None:
+        """Return what is known of the record of *run*, if it is asleep and is not to be acquired again."""
+        asleep = self._asleep.get(run)
+        if asleep is None or asleep.epoch is None:
+            return None
+        return RunRecord(id=run, workflow="", head=asleep.head, epoch=asleep.epoch, created_at=0.0, updated_at=0.0)
+
+    def disown(self, run: str) -> None:
+        """*run* was acquired by another caller, and may be asleep: it is acquired again before it is loaded."""
+        asleep = self._asleep.get(run)
+        if asleep is not None:
+            self._asleep[run] = replace(asleep, epoch=None)
 
     def forget(self, worker: Worker) -> None:
         """*worker* has left."""
@@ -207,6 +216,7 @@ class Sleepers:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        asleep, self._asleep = list(self._asleep), {}
+        asleep = list(self._asleep)
+        self._asleep.clear()
         self._resident.clear()
         return asleep

@@ -37,11 +37,16 @@ class Supervisor:
         self._is_closed = False
 
     def crashed(self, worker: Worker, error: BaseException) -> None:
-        """*worker* has raised *error*."""
-        if self._is_closed or worker.is_dead:
+        """*worker* has raised *error*; what else it raises until it is replaced comes of that."""
+        if not worker.has_crashed:
+            self._count(worker, error)
+
+    def _count(self, worker: Worker, error: BaseException) -> None:
+        """Rebuild *worker* after a pause, or park its run if it has crashed too often."""
+        if self._is_closed:
             return
         worker.die()
-        if worker.is_leaving:  # what it has done is written, and resuming the run builds the next one
+        if not worker.accepts:  # what it has done is written, and resuming the run builds the next one
             _log.error("the worker of run %r crashed while the run was stopped", worker.id, exc_info=error)
             return
         now = asyncio.get_running_loop().time()
@@ -74,8 +79,7 @@ class Supervisor:
             del self._tasks[worker.id]
         error = asyncio.CancelledError() if restart.cancelled() else restart.exception()
         if error is not None:
-            worker.revive()
-            self.crashed(worker, error)
+            self._count(worker, error)
 
     @property
     def is_at_work(self) -> bool:

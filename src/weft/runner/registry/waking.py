@@ -33,8 +33,8 @@ class Waking:
         return task
 
     async def awake(self, worker: Worker) -> None:
-        """Wait until *worker*, which is about to be told something, has the values that it needs."""
-        if worker.sleeping is not None and not worker.is_stopping:
+        """Wait until *worker*, which is about to receive a call, has the values that it needs."""
+        if worker.sleeping is not None and worker.starts:
             await asyncio.wait([self.wake(worker)])
 
     async def _wake(self, worker: Worker) -> None:

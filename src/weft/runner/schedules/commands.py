@@ -28,6 +28,8 @@ _log = logging.getLogger("weft.runner")
 
 _TRIES: Final = 50
 """How often a change is tried while other processes change the same schedule."""
+LEAST_TOLERANCE: Final = 1
+"""How many seconds a time must be late to be missed, at least: no process looks at the very moment."""
 LONGEST_BACKFILL: Final = 100_000
 """How many firings a backfill has at most."""
 
@@ -216,9 +218,9 @@ def declared_schedule(
     check_choice("overlap", overlap, Overlap)
     timing = _timing(cron, timezone, every, at)
     check(timing)
-    for option, seconds in (("jitter", jitter), ("tolerance", tolerance)):
-        if type(seconds) not in (int, float) or not 0 <= seconds < float("inf"):
-            raise InvalidOption(f"{option}={seconds!r}: use seconds, 0 or more")
+    for option, seconds, least in (("jitter", jitter, 0), ("tolerance", tolerance, LEAST_TOLERANCE)):
+        if type(seconds) not in (int, float) or not least <= seconds < float("inf"):
+            raise InvalidOption(f"{option}={seconds!r}: use seconds, {least} or more")
     if type(catch_up) is not int or not 0 <= catch_up <= MOST_PENDING:
         raise InvalidOption(f"catch_up={catch_up!r}: use a number of firings, 0 to {MOST_PENDING:,}")
     return Schedule(

@@ -26,7 +26,7 @@ AT_ONCE: Final = 100
 MOST_PENDING: Final = 1_000
 """How many firings wait for the end of the run before, at most; later ones are dropped."""
 RETRY: Final = 5.0
-"""After how many seconds another process starts what was decided, if it may not have been started."""
+"""Seconds until another process starts what was decided, if it may not have been started."""
 RECHECK: Final = 2.0
 """Seconds between two looks at whether the last run has finished, while firings wait for that."""
 

@@ -54,6 +54,7 @@ class EmbeddedSchedules:
                 self._cancel,
                 lambda run: is_finished(runtime, run),
                 runtime.dispatcher.clock.time,
+                runtime.dispatcher.draw,
             )
             self._task = asyncio.get_running_loop().create_task(self._loop.run(), name="weft-schedules")
         self._loop.ring()

@@ -8,7 +8,6 @@ See docs/adr/0046-schedules.md for what happens when a process dies in between.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 
 from weft.errors import RunClosed, RunnerClosed, RunNotFound, StoreClosed, StoreUnavailable
 from weft.ports.schedules import ScheduleStore, StoredSchedule
+from weft.runner.look_loop import LookLoop
 from weft.runner.schedules import rows
 from weft.runner.schedules.decision import Schedule, ScheduleState, decide
 from weft.runner.schedules.timing import shown
@@ -26,13 +26,9 @@ from weft.runner.schedules.timing import shown
 _log = logging.getLogger("weft.schedules")
 
 POLL: Final = 10.0
-"""Seconds between two looks at most: so long waits a schedule of another process that was not heard of."""
-_SOONEST: Final = 0.5
-"""Seconds between two looks, however often the bell rings."""
-_SPREAD: Final = 0.05
-"""Seconds over which the processes of a fleet spread their looks, so that few of them decide in vain."""
+"""Longest time between two looks; a schedule of another process may wait that long if its notification is lost."""
 TRIED_AGAIN: Final = 30.0
-"""After how many seconds a schedule is tried again that could not fire."""
+"""Seconds before a schedule that could not fire is tried again."""
 
 
 class ScheduleLoop:
@@ -45,6 +41,7 @@ class ScheduleLoop:
         cancel: cancels a run.
         is_finished: whether a run has finished, or does not exist.
         time: the clock, if the store has none.
+        draw: returns a number from 0 to 1, by which looks are spread.
     """
 
     def __init__(
@@ -55,39 +52,19 @@ class ScheduleLoop:
         cancel: Callable[[str, str], Awaitable[object]],
         is_finished: Callable[[str], Awaitable[bool]],
         time: Callable[[], float],
+        draw: Callable[[], float] = random.random,
     ) -> None:
         self._store, self._workflows, self._time = store, workflows, time
         self._start, self._cancel, self._is_finished = start, cancel, is_finished
-        self._bell = asyncio.Event()
+        self._loop = LookLoop(self.look, what="schedules", log=_log, poll=POLL, draw=draw)
 
     def ring(self) -> None:
         """Something may have changed: look soon."""
-        self._bell.set()
+        self._loop.ring()
 
     async def run(self) -> None:
         """Fire what is due, until it is cancelled or the runner is closed."""
-        failures = 0
-        while True:
-            self._bell.clear()
-            try:
-                wait = await self.look()
-                failures = 0
-            except (RunnerClosed, StoreClosed):
-                return
-            except Exception as error:  # noqa: BLE001 - schedules go on, whatever happens
-                failures += 1
-                known = isinstance(error, StoreUnavailable)
-                if not known or failures == 1:
-                    _log.warning("schedules cannot be read now, trying again: %s", error, exc_info=not known)
-                wait = min(POLL, 0.5 * 2 ** min(failures, 10))
-            await self._pause(wait)
-
-    async def _pause(self, wait: float) -> None:
-        soonest = min(wait, _SOONEST)
-        await asyncio.sleep(soonest + random.uniform(0, _SPREAD))  # noqa: S311 - not a secret
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait - soonest):
-                await self._bell.wait()
+        await self._loop.run()
 
     async def look(self) -> float:
         """Fire what is due; return after how many seconds to look again."""

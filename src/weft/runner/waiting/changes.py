@@ -22,9 +22,9 @@ from weft.runner.waiting.pauses import pauses
 _log = logging.getLogger("weft.runner")
 
 HEARD: Final = (0.25, 2.0, 5.0)
-"""The pauses between two looks at a run, if changes are told: the first, by which factor they grow, the longest."""
+"""The pauses between two looks at a run, if changes are announced: the first, their factor, the longest."""
 FOLLOWED: Final = 20.0
-"""After how many seconds a process is asked again to tell of everything in a run."""
+"""Seconds until a process is asked again to announce every change of a run."""
 
 
 class Change:
@@ -44,7 +44,7 @@ class Change:
         told.set()
 
     async def beyond(self, number: int, seconds: float) -> None:
-        """Wait until there were more changes than *number*, for so many *seconds* at most."""
+        """Wait until there were more changes than *number*, for at most *seconds*."""
         if self.number == number:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -92,13 +92,13 @@ class Changes:
         return change
 
     def pauses(self, often: tuple[float, float, float]) -> Iterator[float]:
-        """Yield how long to wait before the next look: as *often*, unless changes are told."""
+        """Yield how long to wait before the next look: as *often*, unless changes are announced."""
         short, long = pauses(*often), pauses(*HEARD)
         while True:
             yield next(long) if self._store is not None and self._store.hears_changes else next(short)
 
     async def follow(self, run: str) -> None:
-        """Let every event of *run* be told for a while; if that cannot be said now, it is looked for."""
+        """Request that every event of *run* is announced for a while; if that fails now, they are polled for."""
         if self._store is not None:
             with suppress(StoreError):
                 await self._store.follow(run)

@@ -28,7 +28,7 @@ _LIMITS = {
 def diagnose(worker: Worker, *, is_calling: bool = False) -> str:
     """Return what *worker* is waiting for; *is_calling* says whether its ``on_complete`` is being called."""
     told = [*_store(worker), *_in_flight(worker), *_waiting(worker)]
-    if worker.is_dead:
+    if worker.has_crashed:
         told.append("its worker has crashed, and is being rebuilt")
     if is_calling:
         told.append("its on_complete has not returned yet")

@@ -22,7 +22,7 @@ class Member:
     __slots__ = ("_group", "error", "future", "ref", "value")
 
     answer = None
-    """It waits until its run is idle, and for nothing before."""
+    """Whether it waits only for its run to become idle."""
 
     def __init__(self, group: WaitGroup, ref: RunRef) -> None:
         self._group: WaitGroup | None = group

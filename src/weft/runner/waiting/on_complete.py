@@ -91,7 +91,7 @@ def _modules(callback: OnComplete) -> list[ModuleType]:
 
 
 class _Threads(Executor):
-    """Up to :data:`MOST` threads, each as long as there is something to call."""
+    """At most :data:`MOST` threads, each as long as there is something to call."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[Callable[[], object]] = SimpleQueue()

@@ -67,7 +67,7 @@ class Waiters:
         """The calls that have not returned, of runs that were cancelled meanwhile: another run may have the id."""
         self._is_closed = False
         self._observer = self.progressed
-        """That method, bound once and not for each worker."""
+        """`progressed`, bound once to avoid a bound method per worker."""
 
     async def done(self, worker: Worker) -> Worker:
         """
@@ -264,7 +264,7 @@ class Waiters:
         except BaseException as error:
             if call.is_dropped or is_ctrl_c(error):
                 raise
-            if is_cancelled(error):  # by code that shares the loop: callers still wait to be told
+            if is_cancelled(error):  # by code that shares the loop: callers still wait for an answer
                 _log.error("on_complete of run %r was cancelled; it counts as called", worker.id)
             else:
                 _log.exception("on_complete of run %r failed; the run is not touched by that", worker.id)
@@ -436,7 +436,7 @@ class _Caller:
         """End the wait: the runner is closed."""
         self.tell(RunnerClosed())
         if not self.future.cancelled():
-            self.future.exception()  # a caller that waits hears of it; without one, that is not news
+            self.future.exception()  # a caller that waits receives it; without one, it does not matter
 
 
 class _Waiter(_Caller):

@@ -1,0 +1,86 @@
+"""
+A loop that looks again and again at what is due: jobs, or schedules.
+
+    look ──► wait until the next is due, a minute or so at most, or until it is rung ──► look
+      └── the store cannot be read ──► wait, longer each time ──► look
+
+Any number of processes look at the same rows, so each waits a little longer than it is asked to, by chance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from weft.errors import RunnerClosed, StoreClosed, StoreUnavailable
+
+_SOONEST: Final = 0.5
+"""Seconds between two looks, however often it is rung."""
+_SPREAD: Final = 0.05
+"""Seconds over which the processes of a fleet spread their looks, so that few of them try in vain."""
+
+
+class LookLoop:
+    """Looks at what is due, until it is stopped or cancelled, or the store is closed."""
+
+    def __init__(
+        self,
+        look: Callable[[], Awaitable[float]],
+        *,
+        what: str,
+        log: logging.Logger,
+        poll: float,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        """
+        Create the loop.
+
+        Args:
+            look: does what is due; returns after how many seconds to look again.
+            what: names it in a line of *log*.
+            poll: seconds between two looks at most.
+            draw: returns a number from 0 to 1, by which looks are spread.
+        """
+        self._look, self._what, self._log, self._poll, self._draw = look, what, log, poll, draw
+        self._bell = asyncio.Event()
+        self.is_stopping = False
+
+    def ring(self) -> None:
+        """Something may be due: look soon."""
+        self._bell.set()
+
+    def stop(self) -> None:
+        """End after the present look."""
+        self.is_stopping = True
+        self._bell.set()
+
+    async def run(self) -> None:
+        """Look, and wait, again and again; an error is logged, and what cannot be read is tried again."""
+        failures = 0
+        while not self.is_stopping:
+            self._bell.clear()
+            try:
+                wait = await self._look()
+                failures = 0
+            except (RunnerClosed, StoreClosed):
+                return
+            except Exception as error:  # noqa: BLE001 - the others go on, whatever happens
+                failures += 1
+                known = isinstance(error, StoreUnavailable)
+                if not known or failures == 1:
+                    self._log.warning("%s cannot be read now, trying again: %s", self._what, error, exc_info=not known)
+                wait = min(self._poll, 0.5 * 2 ** min(failures, 10))
+            await self._pause(wait)
+
+    async def _pause(self, wait: float) -> None:
+        if self.is_stopping:
+            return
+        soonest = min(wait, _SOONEST)
+        await asyncio.sleep(soonest + _SPREAD * self._draw())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait - soonest):
+                await self._bell.wait()
