@@ -18,17 +18,20 @@ from typing import Any, Literal, Self, TypeVar, overload
 from weft.core.events import AnyEvent
 from weft.core.functions.outlet import Progress
 from weft.core.functions.references import MISSING
+from weft.core.run.preview import Preview
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import Interrupted, RunnerClosed
-from weft.fleet.client import AsyncClient
+from weft.fleet.client import AsyncClient, IfThere
 from weft.fleet.limits import LimitStatus
 from weft.fleet.within import execute_blocking
+from weft.ports.deadlines import Endangered
 from weft.ports.queue import QUEUE, QueueStatus
-from weft.ports.store import RunRecord, RunStatus
+from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.ports.workers import Waiting, WorkerRecord
 from weft.runner.execution.streams import StreamItem
 from weft.runner.handle import Handle, Handles
+from weft.runner.jobs.blocking import BlockingJobCommands
 from weft.runner.options import Time
 from weft.runner.schedules.blocking import BlockingScheduleCommands
 from weft.runner.schedules.decision import Overlap
@@ -39,10 +42,10 @@ from weft.typing import In, Out, PoliciesMode
 T = TypeVar("T")
 
 _PATIENCE = 10.0
-"""For how many seconds a client that was forgotten may take to disconnect."""
+"""Seconds that a forgotten client gets to disconnect."""
 
 
-class Client(BlockingScheduleCommands):
+class Client(BlockingScheduleCommands, BlockingJobCommands):
     """
     Starts runs in the database at *dsn*, or in several databases, and talks to them.
 
@@ -87,7 +90,11 @@ class Client(BlockingScheduleCommands):
         self._end()
 
     def __enter__(self) -> Self:
-        return self.open()
+        try:
+            return self.open()
+        except BaseException:
+            self.close()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -137,6 +144,10 @@ class Client(BlockingScheduleCommands):
     def _schedule_commands(self) -> AsyncClient:
         return self._inner
 
+    @property
+    def _job_commands(self) -> AsyncClient:
+        return self._inner
+
     # -- the same methods ------------------------------------------------------------------------
 
     @overload
@@ -146,6 +157,8 @@ class Client(BlockingScheduleCommands):
         input: In = ...,
         *,
         id: str | None = None,
+        if_exists: IfThere = "same",
+        unique: str | None = None,
         queue: str = QUEUE,
         priority: int = 0,
         fair_key: str | None = None,
@@ -164,6 +177,8 @@ class Client(BlockingScheduleCommands):
         input: Any = ...,
         *,
         id: str | None = None,
+        if_exists: IfThere = "same",
+        unique: str | None = None,
         queue: str = QUEUE,
         priority: int = 0,
         fair_key: str | None = None,
@@ -181,6 +196,8 @@ class Client(BlockingScheduleCommands):
         input: Any = MISSING,  # noqa: A002 - what one would say
         *,
         id: str | None = None,
+        if_exists: IfThere = "same",
+        unique: str | None = None,
         queue: str = QUEUE,
         priority: int = 0,
         fair_key: str | None = None,
@@ -193,11 +210,17 @@ class Client(BlockingScheduleCommands):
         within: Any = None,
     ) -> Handle[Any]:
         """Store a new run of *workflow*, which a worker will drive; see :meth:`AsyncClient.start`."""
-        inner = self._inner
+        inner, home = self._inner, None
+        if within is not None:
+            self.open()
+            asking = inner._asking_home()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            home = None if asking is None else execute_blocking(within, *asking)[0]
         prepared = inner._prepared(  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
             workflow,
             input,
             id=id,
+            if_exists=if_exists,
+            unique=unique,
             queue=queue,
             priority=priority,
             fair_key=fair_key,
@@ -207,14 +230,15 @@ class Client(BlockingScheduleCommands):
             policies_mode=policies_mode,
             deadline=deadline,
             by=by,
+            home=home,
         )
         if within is None:
             return Handle(self, self._do(inner._start_prepared(prepared)))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         new = self._do(prepared)
         statement = self._do(inner._statement(new))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        row = execute_blocking(within, *statement)  # in the thread that has the transaction
-        self._do(inner._started_within(new, row))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        return Handle(self, new.ref)
+        row = (None,) if statement is None else execute_blocking(within, *statement)  # in the thread that has it
+        ref = self._do(inner._started_within(new, row))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        return Handle(self, ref)
 
     def start_many(
         self,
@@ -222,6 +246,8 @@ class Client(BlockingScheduleCommands):
         inputs: Iterable[Any],
         *,
         ids: Iterable[str] | None = None,
+        if_exists: IfThere = "same",
+        unique: Iterable[str] | None = None,
         queue: str = QUEUE,
         priority: int = 0,
         fair_key: str | None = None,
@@ -234,6 +260,8 @@ class Client(BlockingScheduleCommands):
                 workflow,
                 inputs,
                 ids=ids,
+                if_exists=if_exists,
+                unique=unique,
                 queue=queue,
                 priority=priority,
                 fair_key=fair_key,
@@ -334,6 +362,114 @@ class Client(BlockingScheduleCommands):
         """Run again what has failed in the run *id*; see :meth:`AsyncClient.retry`."""
         return Handle(self, self._do(self._inner.retry(id, which, policy=policy, input=input, by=by)).ref)
 
+    @overload
+    def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        preview: Literal[False] = False,
+        by: str | None = None,
+        queue: str = QUEUE,
+        priority: int = 0,
+    ) -> Handle[Any]: ...
+    @overload
+    def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        preview: Literal[True],
+        by: str | None = None,
+        queue: str = QUEUE,
+        priority: int = 0,
+    ) -> Preview: ...
+    def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        preview: bool = False,
+        by: str | None = None,
+        queue: str = QUEUE,
+        priority: int = 0,
+    ) -> Handle[Any] | Preview:
+        """Start another run with the history of the run *id* and an edit; see :meth:`AsyncClient.fork`."""
+        if preview:
+            return self._do(self._inner.fork(id, at=at, value=value, preview=True))
+        forked = self._inner.fork(
+            id,
+            new_id,
+            at=at,
+            value=value,
+            policies=policies,
+            policies_mode=policies_mode,
+            by=by,
+            queue=queue,
+            priority=priority,
+        )
+        return Handle(self, self._do(forked).ref)
+
+    @overload
+    def upgrade(
+        self,
+        id: str,
+        workflow: Workflow[Any, Any],
+        *,
+        again: Collection[object] = (),
+        preview: Literal[False] = False,
+        by: str | None = None,
+    ) -> Handle[Any]: ...
+    @overload
+    def upgrade(
+        self,
+        id: str,
+        workflow: Workflow[Any, Any],
+        *,
+        again: Collection[object] = (),
+        preview: Literal[True],
+        by: str | None = None,
+    ) -> Preview: ...
+    def upgrade(
+        self,
+        id: str,
+        workflow: Workflow[Any, Any],
+        *,
+        again: Collection[object] = (),
+        preview: bool = False,
+        by: str | None = None,
+    ) -> Handle[Any] | Preview:
+        """Let the run *id* follow another version of its workflow; see :meth:`AsyncClient.upgrade`."""
+        if preview:
+            return self._do(self._inner.upgrade(id, workflow, again=again, preview=True))
+        return Handle(self, self._do(self._inner.upgrade(id, workflow, again=again, by=by)).ref)
+
+    def delete(self, id: str) -> None:
+        """Delete the stored run *id*; see :meth:`AsyncClient.delete`."""
+        self._do(self._inner.delete(id))
+
+    def purge(
+        self,
+        *,
+        before: Time,
+        statuses: RunStatus | Collection[RunStatus] = FINISHED,
+        limit: int | None = None,
+    ) -> int:
+        """Delete finished runs that were last written *before* a time; see :meth:`AsyncClient.purge`."""
+        return self._do(self._inner.purge(before=before, statuses=statuses, limit=limit))
+
     def wait(self, run: str | Handle[Out], timeout: float | None = None) -> Run[Out]:
         """Wait until *run* has nothing left to do; return it."""
         return self._do(self._inner.wait(run, timeout))
@@ -419,6 +555,10 @@ class Client(BlockingScheduleCommands):
     def tally(self) -> dict[tuple[str, RunStatus], int]:
         """Return how many runs are stored, by workflow and status."""
         return self._do(self._inner.tally())
+
+    def endangered(self, *, limit: int = 100) -> list[Endangered]:
+        """Return the runs whose deadline is in danger or past; see :meth:`AsyncRunner.endangered`."""
+        return self._do(self._inner.endangered(limit=limit))
 
     def histogram(self, *, since: Time, width: float, workflow: str | None = None) -> dict[tuple[int, RunStatus], int]:
         """Return how many runs were created when, by the number of the interval and status."""

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, NamedTuple, Self, overload
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, overload
 
 from msgspec.structs import replace
 
@@ -23,13 +23,22 @@ from weft.core.functions.outlet import Progress
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, RunClosed, RunExists, RunNotFound, StoreError, WorkerNotFound
+from weft.errors import (
+    RunClosed,
+    RunExists,
+    RunNotFound,
+    StoreError,
+    UniqueKeyTaken,
+    WorkerNotFound,
+)
 from weft.fleet import registry as known_workflows
 from weft.fleet.limits import LimitStatus, limit_status
 from weft.fleet.placement import ALONE
+from weft.fleet.reader import Reader
+from weft.fleet.revisions import ClientRevisions
 from weft.fleet.sharded_store import ShardedStore
 from weft.fleet.shards import Shards
-from weft.fleet.starting import new_run
+from weft.fleet.starting import new_run, placement
 from weft.fleet.within import execute
 from weft.log import check_encodable, needs_encoding
 from weft.ports.queue import QUEUE, Placement, QueueStatus
@@ -40,24 +49,29 @@ from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.streams import StreamItem
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, AsyncHandles, RunHandle, RunRef
-from weft.runner.options import StartRequest, Time, as_time, check_deadline, check_text, check_workflow
+from weft.runner.jobs.commands import JobCommands
+from weft.runner.jobs.loop import JobRunStore
+from weft.runner.options import StartRequest, Time, check_choice, check_deadline, check_text, check_workflow
 from weft.runner.portability import check_portable
 from weft.runner.queries import RunnerQueries
 from weft.runner.registry.bulk_start import new_runs
 from weft.runner.registry.mailbox import named_failure
 from weft.runner.registry.same_start import difference
-from weft.runner.runner import AsyncRunner
 from weft.runner.schedules.commands import ScheduleCommands, declared_schedule
 from weft.runner.schedules.decision import Overlap
 from weft.runner.schedules.rows import ScheduleStatus
 from weft.stores.postgres import PostgresStore
 from weft.typing import In, Out, PoliciesMode
 
+IfThere: TypeAlias = Literal["same", "return", "error"]
+"""The choices if there is a run with the id or the unique key of a new one."""
+_ELSEWHERE: Final = (None,)
+"""The row of a statement that was not executed, since the run is there, in another database."""
 AT_ONCE: Final = 512
 """How many runs are started by one statement."""
 
 
-class AsyncClient(RunnerQueries, ScheduleCommands):
+class AsyncClient(RunnerQueries, ClientRevisions, ScheduleCommands, JobCommands):
     """
     Starts runs in the database at *dsn*, or in several databases, and talks to them.
 
@@ -88,13 +102,13 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         else:
             self._store = ShardedStore(Shards([make(each) for each in dsn]))
         self._has_to_check = isinstance(dsn, str)
-        """Whether it is told at once that there are other databases; a store is used as it is, to look."""
-        self._reader = _Reader(self._store)
+        """Whether to check at once for other databases; a store that was passed is used as it is."""
+        self._reader = Reader(self._store)
         self._runtime = self._reader.parts
         self._checked: set[tuple[str, str]] = set()
         """The definitions that are known to be portable."""
         self._retried: dict[str, int] = {}
-        """By run that has failed and was told to go on: its head when it was."""
+        """The head of each failed run at the moment it was asked to continue."""
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -114,7 +128,11 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         await self._reader.close(grace=0.0)
 
     async def __aenter__(self) -> Self:
-        return await self.open()
+        try:
+            return await self.open()
+        except BaseException:
+            await self.close()
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -128,6 +146,8 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         input: In = ...,
         *,
         id: str | None = None,
+        if_exists: IfThere = "same",
+        unique: str | None = None,
         queue: str = QUEUE,
         priority: int = 0,
         fair_key: str | None = None,
@@ -146,6 +166,8 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         input: Any = ...,
         *,
         id: str | None = None,
+        if_exists: IfThere = "same",
+        unique: str | None = None,
         queue: str = QUEUE,
         priority: int = 0,
         fair_key: str | None = None,
@@ -163,6 +185,8 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         input: Any = MISSING,  # noqa: A002 - what one would say
         *,
         id: str | None = None,
+        if_exists: IfThere = "same",
+        unique: str | None = None,
         queue: str = QUEUE,
         priority: int = 0,
         fair_key: str | None = None,
@@ -181,6 +205,11 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
             workflow: a workflow, or the name of one that was added to ``weft.registry``.
             input: its first input; without one the run stays open for what it is sent.
             id: the id of the run.  A run of this id with the same workflow name and an equal input is the same run.
+            if_exists: what to do if there is a run with this id, or an unfinished one with this unique key.
+                ``"same"``: return a handle of it if it was started with the same workflow name and an equal input, else
+                raise an error.  ``"return"``: return a handle of it in any case.  ``"error"``: raise an error.
+            unique: a key, such as ``"customer-42"``, that no other unfinished run of a workflow of this name has, in
+                the whole fleet.
             queue: which workers drive it.
             priority: runs with a higher one are claimed first.
             fair_key: such as the name of a customer: the keys of a queue take turns, so that a flood of one does not
@@ -192,18 +221,23 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
             deadline: seconds within which everything that follows from the input must be done.
             by: the caller, as that one names itself; kept in the log.
             within: a connection of asyncpg or psycopg to the same database, or a connection or session of SQLAlchemy
-                over one of them, in whose transaction the run is stored: it is there when that has committed.
+                over one of them, in whose transaction the run is stored: it is there when that has committed.  Of
+                several databases, a run that is given no id is in the one of the connection.
 
         Raises:
             UnknownWorkflow: no workflow of this name was added to the registry.
             RunExists: another run has this id.
+            UniqueKeyTaken: another run has this unique key, and has not finished.
             NotPortable: a worker could not find some parts of the workflow.
             UnencodableValue: the input could not be stored.
         """
+        home = await self._home_within(within)
         new = await self._prepared(
             workflow,
             input,
             id=id,
+            if_exists=if_exists,
+            unique=unique,
             queue=queue,
             priority=priority,
             fair_key=fair_key,
@@ -213,21 +247,36 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
             policies_mode=policies_mode,
             deadline=deadline,
             by=by,
+            home=home,
         )
         if within is None:
             return AsyncHandle(self, await self._start(new))
-        await self._started_within(new, await execute(within, *await self._statement(new)))
-        return AsyncHandle(self, new.ref)
+        statement = await self._statement(new)
+        row = _ELSEWHERE if statement is None else await execute(within, *statement)
+        return AsyncHandle(self, await self._started_within(new, row))
+
+    def _asking_home(self) -> tuple[str, Sequence[Any]] | None:
+        """Return the statement that says which database a connection is to; None if there is but one."""
+        self._runtime.check_open()
+        return None if isinstance(self._store, PostgresStore) else self._store.asking_shard()
+
+    async def _home_within(self, within: Any) -> str | None:
+        """Return the database in which the transaction *within* is, if there are several."""
+        asking = None if within is None else self._asking_home()
+        return None if asking is None else (await execute(within, *asking))[0]
 
     async def _start_prepared(self, prepared: Awaitable[NewRun]) -> RunRef:
         """Store the run that was *prepared*."""
         return await self._start(await prepared)
 
     async def _start(self, new: NewRun) -> RunRef:
-        (refused,) = await self._enqueue([new.id], new.workflow, [new.request], new.placement)
-        if refused is not None:
-            await self._check_same(refused, new.id, new.workflow, new.request)
-        return new.ref
+        while True:
+            (refused,) = await self._enqueue([new.id], new.workflow, [new.request], new.placement, new.at)
+            if refused is None:
+                return new.ref
+            found = await self._existing(refused, new.id, new.workflow, new.request, new.if_exists)
+            if found is not None:
+                return found
 
     async def _prepared(
         self,
@@ -235,6 +284,8 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         input: Any,  # noqa: A002 - what one would say
         *,
         id: str | None,
+        if_exists: IfThere,
+        unique: str | None,
         queue: str,
         priority: int,
         fair_key: str | None,
@@ -244,37 +295,70 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         policies_mode: PoliciesMode,
         deadline: float | None,
         by: str | None,
+        home: str | None = None,
     ) -> NewRun:
-        """Return the run that :meth:`start` stores, with what is wrong about it told."""
+        """Check the arguments of :meth:`start` and return the run that it stores."""
         if deadline is not None:
             check_deadline(deadline)
-        run = uuid.uuid4().hex if id is None else id
+        check_choice("if_exists", if_exists, IfThere)
+        found, place = self._workflow(workflow), placement(queue, priority, scheduled_at, fair_key)
+        if unique is not None:
+            check_text("unique", unique)
+        run = self._new_id(found.name, unique, home) if id is None else id
         check_text("id", run)
         encoded = await encoded_input(input) if needs_encoding(input) else None
-        request = StartRequest(input, policies, policies_mode, deadline, not open, by, encoded)
-        return NewRun(run, self._workflow(workflow), request, _placement(queue, priority, scheduled_at, fair_key))
+        request = StartRequest(input, policies, policies_mode, deadline, not open, by, encoded, unique)
+        return NewRun(run, found, request, place, self._runtime.dispatcher.clock.time(), if_exists, home)
 
-    async def _statement(self, new: NewRun) -> tuple[str, Sequence[Any]]:
-        """Return the statement that stores *new*, and its values."""
-        self._runtime.check_open()
-        at = self._runtime.dispatcher.clock.time()
-        append = await new_run(new.id, new.workflow, self._reader.usual, new.request, at)
-        return self._store.enqueueing(append, new.placement)
-
-    async def _started_within(self, new: NewRun, row: Sequence[Any]) -> None:
+    def _new_id(self, workflow: str, unique: str | None, home: str | None = None) -> str:
         """
-        See what came of the statement of *new*: the *row* that it has returned.
+        Return an id for a run that is not given one.
+
+        Of several databases, it is in the one of its unique key, or in the one of the transaction that it is stored in.
+        """
+        if isinstance(self._store, PostgresStore) or (unique is None and home is None):
+            return uuid.uuid4().hex
+        if unique is None and home is not None:
+            return self._store.id_in(home)
+        assert unique is not None  # noqa: S101 - see above
+        self._runtime.check_open()
+        return self._store.id_for_key(workflow, unique)
+
+    async def _statement(self, new: NewRun) -> tuple[str, Sequence[Any]] | None:
+        """Return the statement that stores *new*, and its values; None if it is there, in another database."""
+        self._runtime.check_open()
+        append = await new_run(new.id, new.workflow, self._reader.usual, new.request, new.at)
+        if isinstance(self._store, PostgresStore):
+            return self._store.enqueueing(append, new.placement)
+        assert new.home is not None  # noqa: S101 - there are several databases, and the connection was asked
+        return await self._store.enqueueing(append, new.placement, new.home)
+
+    async def _started_within(self, new: NewRun, row: Sequence[Any]) -> RunRef:
+        """
+        Return the run that the statement of *new* has stored or found, by the *row* that it has returned.
 
         Raises:
             RunExists: another run has this id.
+            UniqueKeyTaken: another run has its unique key.
         """
         if row[0]:
-            return
-        await self._store.check_fence()
+            return new.ref
+        if isinstance(self._store, PostgresStore):
+            await self._store.check_fence()
+        elif new.home is not None:
+            await self._store.check_fence_of(new.home)
+        refused: StoreError = RunExists(new.id)
+        unique, workflow = new.request.unique, new.workflow.name
+        if unique is not None and (holder := await self._store.key_holder(workflow, unique)) not in (None, new.id):
+            refused = UniqueKeyTaken(new.id, workflow, unique, holder)
         try:
-            await self._check_same(RunExists(new.id), new.id, new.workflow, new.request)
+            found = await self._existing(refused, new.id, new.workflow, new.request, new.if_exists)
         except RunNotFound:  # it is visible to that transaction alone
-            raise RunExists(new.id, "it was started in the same transaction") from None
+            found = None
+        if found is None:
+            which = "it" if unique is None else "it, or one with its unique key,"
+            raise RunExists(new.id, f"{which} was started in the same transaction")
+        return found
 
     async def start_many(
         self,
@@ -282,6 +366,8 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         inputs: Iterable[Any],
         *,
         ids: Iterable[str] | None = None,
+        if_exists: IfThere = "same",
+        unique: Iterable[str] | None = None,
         queue: str = QUEUE,
         priority: int = 0,
         fair_key: str | None = None,
@@ -291,25 +377,38 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         """
         Store a new run for each of *inputs*, hundreds of them by one statement; see :meth:`start`.
 
+        Args:
+            ids: the ids of the runs, in the order of the inputs.
+            unique: their unique keys, in the order of the inputs.
+
         Raises:
             RunExists: a run with one of the ids exists and is not the same; all others are started.
+            UniqueKeyTaken: a run has one of the unique keys and is not the same; all others are started.
         """
-        found, placement = self._workflow(workflow), _placement(queue, priority, scheduled_at, fair_key)
-        runs = await new_runs(inputs, ids)
+        check_choice("if_exists", if_exists, IfThere)
+        found, place = self._workflow(workflow), placement(queue, priority, scheduled_at, fair_key)
+        runs = await new_runs(inputs, ids, unique)
+        if ids is None and unique is not None:
+            runs = [replace(new, id=self._new_id(found.name, new.unique)) for new in runs]
         failed: StoreError | None = None
+        started: list[RunRef] = []
         for first in range(0, len(runs), AT_ONCE):
             part = runs[first : first + AT_ONCE]
-            requests = [StartRequest(new.value, by=by, encoded=new.encoded) for new in part]
-            answers = await self._enqueue([new.id for new in part], found, requests, placement)
+            requests = [StartRequest(new.value, by=by, encoded=new.encoded, unique=new.unique) for new in part]
+            at = self._runtime.dispatcher.clock.time()
+            answers = await self._enqueue([new.id for new in part], found, requests, place, at)
             for new, request, refused in zip(part, requests, answers, strict=True):
+                ref = RunRef(new.id, 1, at=at)
                 if refused is not None:
                     try:
-                        await self._check_same(refused, new.id, found, request)
+                        there = await self._existing(refused, new.id, found, request, if_exists)
+                        ref = there or await self._start(NewRun(new.id, found, request, place, at, if_exists))
                     except StoreError as error:
                         failed = failed or error
+                started.append(ref)
         if failed is not None:
             raise failed
-        return AsyncHandles(self, [RunRef(new.id, 1) for new in runs])
+        return AsyncHandles(self, started)
 
     def _workflow(self, given: Workflow[Any, Any] | str) -> Workflow[Any, Any]:
         workflow = known_workflows.get(given) if isinstance(given, str) else given
@@ -327,9 +426,9 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         workflow: Workflow[Any, Any],
         requests: Sequence[StartRequest],
         placement: Placement,
+        at: float,
     ) -> Sequence[StoreError | None]:
         self._runtime.check_open()
-        at = self._runtime.dispatcher.clock.time()
         batch: list[Append] = []
         for id, request in zip(ids, requests, strict=True):
             batch.append(await new_run(id, workflow, self._reader.usual, request, at))
@@ -342,16 +441,35 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
 
         return await retry_while_unavailable(write, while_=self._runtime.is_open)
 
-    async def _check_same(
-        self, refused: StoreError, run: str, workflow: Workflow[Any, Any], request: StartRequest
-    ) -> None:
-        """Raise why a run could not be started, unless it is the same run."""
-        if not isinstance(refused, RunExists):
+    async def _existing(
+        self,
+        refused: StoreError,
+        run: str,
+        workflow: Workflow[Any, Any],
+        request: StartRequest,
+        if_exists: IfThere,
+    ) -> RunRef | None:
+        """
+        Return the run that is there in place of a new one, which was *refused*; None if it was deleted meanwhile.
+
+        Raises:
+            RunExists, UniqueKeyTaken: it is not the same, or *if_exists* says so.
+        """
+        if if_exists == "error" or not isinstance(refused, RunExists | UniqueKeyTaken):
             raise refused
-        known = (await self._runtime.loader.read(run)).run
-        differs = difference(known, workflow, request)
+        there = refused.holder if isinstance(refused, UniqueKeyTaken) else run
+        try:
+            known = await self._runtime.loader.read(there)
+        except RunNotFound:
+            if isinstance(refused, RunExists):
+                raise
+            return None
+        differs = difference(known.run, workflow, request) if if_exists == "same" else ""
+        if differs and isinstance(refused, UniqueKeyTaken):
+            raise UniqueKeyTaken(run, refused.workflow, refused.unique, there, differs)
         if differs:
             raise RunExists(run, differs)
+        return RunRef(there, None if request.input is MISSING else 1, at=known.record.created_at)
 
     # -- schedules -------------------------------------------------------------------------------
 
@@ -386,7 +504,7 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         if not isinstance(workflow, str):
             workflow = self._workflow(workflow).name
         check_text("workflow", workflow)
-        _placement(queue, priority, None)
+        placement(queue, priority, None)
         return await self._declare(
             declared_schedule(
                 name,
@@ -465,25 +583,36 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         Raises:
             NoSuchLetter: there is no such failure.
             RunClosed: the run has completed, or was cancelled.
+            UniqueKeyTaken: the run has failed, and another one has its unique key by now.
         """
         if input is not MISSING:
             check_encodable(input, "INPUT")
         record = await self.find(id)
         if record.status in FINISHED and record.status != "failed":
             raise RunClosed(id, record.reason, status=record.status)
+        if record.status == "failed" and (rival := await self._store.key_rival(id)) is not None:
+            raise UniqueKeyTaken(id, *rival)
         run: Run[Any] = (await self._runtime.loader.read(id)).run
         head, (name, inputs) = len(run.memory.log), named_failure(run, which)
-        run.retry(which, input=input)  # what cannot be retried is told here
+        run.retry(which, input=input)  # raises if something cannot be retried
         given = None if input is MISSING else (input,)
         await self._runtime.mailbox.post(id, "retry", ev.RunnableRetried(head, name, inputs, given, policy, by))
         if record.status == "failed":
             self._retried[id] = head
         return AsyncHandle(self, RunRef(id))
 
+    async def _job_stores(self) -> Sequence[JobRunStore]:
+        """Return the databases, each of which has its own row of a job."""
+        self._runtime.check_open()
+        store = self._store
+        if isinstance(store, PostgresStore):
+            return [store]
+        return await retry_while_unavailable(store.databases, while_=self._runtime.is_open)
+
     # -- looking ---------------------------------------------------------------------------------
 
     async def _found(self, ref: RunRef) -> Worker | RunRecord:
-        """As :class:`AsyncRunner` does; a run that was told to go on, and that no worker has had since, is running."""
+        """Like :class:`AsyncRunner`; a run that was asked to continue counts as running before a worker claims it."""
         found = await super()._found(ref)
         head = self._retried.get(ref.id)
         if head is None or isinstance(found, Worker):
@@ -514,7 +643,7 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
         """
         Let *worker*, the id of one, release its runs, as soon as nothing of them is in flight, and claim none.
 
-        Other workers take them, and nothing is repeated.  It is told at once; :meth:`workers` says how far it is.
+        Other workers take them, and nothing is repeated.  It is notified at once; :meth:`workers` shows its progress.
 
         Args:
             resume: let it claim again instead.
@@ -530,10 +659,10 @@ class AsyncClient(RunnerQueries, ScheduleCommands):
 
     async def stranded(self) -> list[Waiting]:
         """
-        Return the runs that are due and that no worker which is alive can drive, by workflow, version and queue.
+        Return the due runs that no living worker can drive, by workflow, version and queue.
 
-        None knows their workflow in their version, or none serves their queue: start a worker with that code, or
-        :meth:`AsyncRunner.upgrade` them.
+        No worker knows that version of their workflow, or none serves their queue: start a worker with that code, or
+        :meth:`upgrade` them.
         """
         self._runtime.check_open()
         waiting = await retry_while_unavailable(self._store.waiting, while_=self._runtime.is_open)
@@ -563,26 +692,13 @@ class NewRun(NamedTuple):
     workflow: Workflow[Any, Any]
     request: StartRequest
     placement: Placement
+    at: float
+    """When it is created, which tells it from other runs of its id."""
+    if_exists: IfThere = "same"
+    home: str | None = None
+    """The database of the transaction that it is to be stored in, if there are several."""
 
     @property
     def ref(self) -> RunRef:
         """The reference for a handle."""
-        return RunRef(self.id, None if self.request.input is MISSING else 1)
-
-
-class _Reader(AsyncRunner):
-    """A runner that drives nothing: it reads runs, and leaves messages for those that workers drive."""
-
-    def __init__(self, store: PostgresStore | ShardedStore) -> None:
-        super().__init__(store)
-        self.parts, self.usual = self._runtime, self._options
-        self._runtime.has_workers = True
-
-
-def _placement(queue: str, priority: int, scheduled_at: Time | None, fair_key: str | None = None) -> Placement:
-    check_text("queue", queue)
-    if fair_key is not None:
-        check_text("fair_key", fair_key)
-    if type(priority) is not int or not -(1 << 31) <= priority < 1 << 31:
-        raise InvalidOption(f"priority={priority!r}: use a number")
-    return Placement(queue, priority, as_time("scheduled_at", scheduled_at), fair_key)
+        return RunRef(self.id, None if self.request.input is MISSING else 1, at=self.at)

@@ -15,30 +15,30 @@ from weft.ports.workers import Load
 BATCH: Final = 256
 """How many runs are claimed at once, at most."""
 POLL: Final = 2.5
-"""Seconds between two looks at the queue, if nothing was heard: an idle worker makes less than a statement a second."""
+"""Seconds between two looks at the queue without a notification: less than a statement a second when idle."""
 SHORT: Final = 1.0
-"""A run that is due within so many seconds stays in memory."""
+"""A run that is due within this many seconds stays in memory."""
 LINGER: Final = 10.0
-"""For how many seconds a run that waits for a message stays in memory: the next one then costs no load."""
+"""Seconds that a run waiting for a message stays in memory: the next message then costs no load."""
 UNUSED_TURN: Final = 1.0
-"""After how many seconds a turn of a rate that was not used is lost."""
+"""Seconds after which an unused turn of a rate is lost."""
 DEFERRED: Final = 30.0
-"""After how many seconds a run that this worker could not continue is offered again."""
+"""Seconds until a run that this worker could not continue is offered again."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0
 """Seconds before something that failed is tried again, at first and at most."""
 _LONG_LIFE: Final = 60.0
-"""A process that has lived for so many seconds has not failed to start."""
+"""A process that has lived this long, in seconds, has not failed to start."""
 
 
 SLACK: Final = 8
 """How many runs a worker may have above its share, whatever that is, before it lets some go."""
 LET_GO: Final = 16
-"""How many runs are let go at once, at most: a fleet evens out slowly."""
+"""Most runs released per step of rebalancing: a fleet evens out slowly."""
 
 
 def room(active: int, concurrency: int, *, is_asked: bool) -> int:
     """
-    Return how many runs to claim for a worker with so many *active* runs.
+    Return how many runs to claim for a worker with *active* runs.
 
     A statement for each run that ends would be a waste: unless the queue *is_asked* for another reason, a quarter
     of the places is filled at once.
@@ -56,7 +56,7 @@ def room(active: int, concurrency: int, *, is_asked: bool) -> int:
 
 def most_of_one(concurrency: int, others: int, shards: int) -> int:
     """
-    Return how many runs of one database may be active in a process that serves so many *shards*.
+    Return how many runs of one database may be active in a process that serves *shards* databases.
 
     They share the places of the process: what the *others* do not use, and at least an equal part.
 
@@ -113,7 +113,7 @@ def turns_left(times: list[float], now: float, early: float) -> list[float]:
 
 def turns_to_take(last: int, seconds: float, per_second: float, soon: float) -> int:
     """
-    Return how many turns of a rate to take at once, if *last* were taken before and used up in so many *seconds*.
+    Return how many turns of a rate to take at once, if *last* were taken before and used up in *seconds*.
 
     They are doubled while they are used up *soon*, up to those of a tenth of a second.
 
@@ -149,7 +149,7 @@ def leaves_at(since: float, wake_at: float | None) -> float | None:
 
 def backoff(failures: int, draw: float) -> float:
     """
-    Return how many seconds to wait after so many *failures* in a row; *draw*, from 0 to 1, spreads many processes.
+    Return how many seconds to wait after *failures* consecutive failures; *draw*, from 0 to 1, spreads many processes.
 
     >>> backoff(1, 1.0), backoff(3, 1.0), backoff(3, 0.0), backoff(100, 1.0)
     (0.1, 0.4, 0.2, 10.0)
@@ -160,7 +160,7 @@ def backoff(failures: int, draw: float) -> float:
 
 def failures_after(failures: int, lived: float) -> int:
     """
-    Return how many failures in a row a process has had that ended after it had *lived* for so many seconds.
+    Return how many consecutive failures a process has had that ended after it had *lived* this many seconds.
 
     >>> failures_after(4, 0.5), failures_after(4, 3600.0)
     (5, 1)
@@ -195,7 +195,7 @@ def surplus(mine: Load, others: Sequence[Load]) -> int:
 
 def ceiling(mine: Load, others: Sequence[Load]) -> int:
     """
-    Return how many runs a worker that has let some go may have until it hears of the others again: its share.
+    Return how many runs a worker that has released some may have until the next report of the others: its share.
 
     >>> ceiling(Load(88, 256), [Load(12, 256)])
     50

@@ -1,5 +1,6 @@
 """
-Children that are given an id, in a fleet on several databases: they may belong to another one than their parent.
+Starts child runs that are given an id, in a fleet on several databases: a child may belong to another one than its
+parent.
 
 They are started as a client starts runs: durable when that returns, the same run for the same id, and driven by a
 worker of their database.  A database that stands alone has all of its runs.  See docs/adr/0054.
@@ -27,7 +28,7 @@ class Elsewhere:
 
     Args:
         store: the database of that worker.
-        client: returns a client of all databases that it was told of.
+        client: returns a client of all databases that it was given.
         queue: where the children are claimed.
     """
 
@@ -46,7 +47,7 @@ class Elsewhere:
 
         Raises:
             InvalidOption: an option that the worker of the child decides.
-            ShardsChanged: this worker was not told of all databases.
+            ShardsChanged: this worker does not know all databases.
         """
         if extra := sorted(options.keys() - _SENT):
             raise InvalidOption(

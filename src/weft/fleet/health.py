@@ -57,7 +57,7 @@ class HealthServer:
 
     async def open(self) -> int:
         """Listen; return the port."""
-        self._server = await asyncio.start_server(self._answer, self._host, self._port, limit=_LONGEST)
+        self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=_LONGEST)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
@@ -67,19 +67,19 @@ class HealthServer:
             server.close()
             await server.wait_closed()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(Exception):  # of a client that does not speak HTTP, or goes away
             async with asyncio.timeout(_PATIENCE):
                 request = await reader.readuntil(b"\r\n\r\n")
                 method, path, *_ = request.split(b"\r\n", 1)[0].split(b" ")
-                code, said = self._told(method, path.partition(b"?")[0])
-                body = json.dumps(said).encode() if method != b"HEAD" else b""
+                code, answer = self._answer(method, path.partition(b"?")[0])
+                body = json.dumps(answer).encode() if method != b"HEAD" else b""
                 head = f"HTTP/1.1 {code}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
                 writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
                 await writer.drain()
         writer.close()
 
-    def _told(self, method: bytes, path: bytes) -> tuple[str, Mapping[str, Any]]:
+    def _answer(self, method: bytes, path: bytes) -> tuple[str, Mapping[str, Any]]:
         if method not in (b"GET", b"HEAD"):
             return "405 Method Not Allowed", {"error": "use GET"}
         status = self._status()

@@ -34,13 +34,13 @@ R = TypeVar("R")
 _SURE: Final = 0.9
 """The part of a grant's time for which its holder counts on it."""
 AGAIN: Final = 0.25
-"""Seconds between two requests for what other workers have."""
+"""Seconds between requests for limit places held by other workers."""
 _SOON: Final = 0.02
 """Seconds in which the needs of several attempts are collected, and a place that became free may be used again."""
 REFRESH: Final = 1.0
 """Seconds between two looks at the states of breakers."""
 _FORGET: Final = 300.0
-"""After how many seconds a limit that was not used is forgotten here."""
+"""Seconds after which this process forgets an unused limit."""
 
 
 class _Places:
@@ -94,7 +94,7 @@ class SharedCounters:
 
     Args:
         lease: for how many seconds places are taken.
-        now: the time of day here, which attempts are told.
+        now: the time of day in this process, which attempts receive.
         is_sure: whether the worker may start anything.
     """
 
@@ -264,7 +264,7 @@ class SharedCounters:
         await store.leave_places(self._owner)
 
     def _wait(self) -> float | None:
-        """Return after how many seconds to ask although nothing was heard; None for never."""
+        """Return after how many seconds to ask without a notification; None for never."""
         with self._lock:
             waits = any(each.waiting or each.share is not None for each in self._places.values())
             if waits or any(each.is_wanted for each in self._turns.values()):
@@ -405,7 +405,7 @@ class LimitStatus(msgspec.Struct, frozen=True):
     state: str
     """In words: ``free``, ``full``, ``closed``, ``open``, ``tried again``, or when the next turn is free."""
     since: float | None = None
-    """For how many seconds a circuit breaker has been open."""
+    """Seconds since a circuit breaker opened."""
 
 
 def limit_status(row: LimitRow) -> LimitStatus:

@@ -20,13 +20,10 @@ from collections.abc import Callable
 from typing import Final
 
 from weft.fleet import decisions
-from weft.runner.durability.ownership import Ownership
-from weft.runner.execution.timers import Timers
 from weft.runner.execution.worker import Worker
-from weft.runner.registry.bulk_resume import BulkResume
 from weft.runner.registry.keyed_lock import HeldLock
-from weft.runner.registry.registry import RunRegistry
 from weft.runner.registry.sleepers import Sleepers
+from weft.runner.runtime import Runtime
 
 _log = logging.getLogger("weft.fleet")
 
@@ -41,21 +38,19 @@ class Resting(Sleepers):
 
     def __init__(
         self,
-        registry: RunRegistry,
-        ownership: Ownership,
-        bulk_resume: BulkResume,
-        timers: Timers,
-        time: Callable[[], float],
+        runtime: Runtime,
         left: Callable[[], object],
     ) -> None:
         """
-        Release runs of *registry*.
+        Release runs of *runtime*, whose registry is there.
 
         Args:
             left: called when runs have been released.
         """
-        super().__init__(0, timers, time, put_to_sleep=registry.put_to_sleep, bring_back=bulk_resume.together)
-        self._registry, self._ownership, self._now, self._left = registry, ownership, time, left
+        registry, time, timers = runtime.registry, runtime.dispatcher.clock.time, runtime.dispatcher.timers
+        bring_back = runtime.bulk_resume.together
+        super().__init__(runtime.table, 0, timers, time, put_to_sleep=registry.put_to_sleep, bring_back=bring_back)
+        self._registry, self._ownership, self._now, self._left = registry, runtime.ownership, time, left
         self._since: dict[Worker, float] = {}
         """The workers that have nothing to do, and since when."""
         self._handle: asyncio.TimerHandle | None = None
@@ -133,6 +128,5 @@ def is_resting(worker: Worker) -> bool:
     """Return whether the run of *worker* has nothing to do now, all of it is stored, and it may leave."""
     if worker.may_sleep:
         return True
-    is_well = not (worker.is_leaving or worker.is_dead or worker.is_in_lane) and worker.lost is None
     is_at_rest = worker.state in ("idle", "parked") and worker.is_settled and worker.is_status_stored
-    return is_well and is_at_rest and not worker.unwritten
+    return worker.may_rest and is_at_rest and not worker.unwritten

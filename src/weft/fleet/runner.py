@@ -31,6 +31,7 @@ from weft.fleet.spread.frames import Kinds
 from weft.fleet.spread.server import TaskServer
 from weft.log.known_types import known_types
 from weft.ports.clock import Clock
+from weft.ports.deadlines import Endangered
 from weft.ports.executor import Executor
 from weft.ports.limits import LimitStore
 from weft.ports.queue import QUEUE, QueueStore
@@ -43,11 +44,12 @@ from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
 from weft.runner.registry.children import Elsewhere
 from weft.runner.runner import AsyncRunner
+from weft.runner.runtime import Runtime, RuntimeParts
 
 _log = logging.getLogger("weft.fleet")
 
 TASKS: Final = 32
-"""How many steps of other workers a worker executes at once, unless it is told another number."""
+"""Steps of other workers that a worker executes at once, unless it is given another number."""
 UNHURRIED: Final = 7 * 24 * 3600.0
 """Seconds that steps in flight get where nothing hurries them."""
 
@@ -68,6 +70,8 @@ class FleetRunner(AsyncRunner):
         tasks: how many steps of other workers are executed at once.
         snapshot_every: after how many of its events a snapshot of a run is written; None for never.
     """
+
+    _resting: Resting
 
     def __init__(
         self,
@@ -95,6 +99,8 @@ class FleetRunner(AsyncRunner):
             is_sure=lambda: store.is_sure,
         )
         """The limits of its steps, which it shares with all workers while its task runs."""
+        self._queue_store, self._queues, self._concurrency, self._has_left = store, tuple(queues), concurrency, left
+        self._elsewhere = elsewhere
         super().__init__(
             store,
             context=context,
@@ -110,13 +116,12 @@ class FleetRunner(AsyncRunner):
             counters=self.limits,
         )
         self._own_grace = grace
-        self._queue_store, self._queues, self._concurrency, self._has_left = store, tuple(queues), concurrency, left
         workflows = list(workflows)
         self._going: dict[str, asyncio.Task[None]] = {}
         """Runs that are being released, so that other workers have them."""
         self.register(*workflows)
         self.schedule_loop = schedule_loop(
-            store, store, self._runtime, self._options, {each.name: each for each in workflows}, self.cancel
+            store, store, self._runtime, self._usual.options, {each.name: each for each in workflows}, self.cancel
         )
         """Fires the schedules of its workflows while it runs."""
         self._names = sorted({(each.name, each.version) for each in workflows})
@@ -133,17 +138,26 @@ class FleetRunner(AsyncRunner):
             lease=lease,
         )
         """Executes steps of other workers while its task runs."""
-        runtime, registry = self._runtime, self._registry
-        time = runtime.dispatcher.clock.time
-        self._resting = Resting(
-            registry, runtime.ownership, runtime.bulk_resume, runtime.dispatcher.timers, time, self._has_left
+
+    def _parts(self) -> RuntimeParts:
+        return RuntimeParts(
+            has_workers=True,
+            sleepers=self._rest_in,
+            elsewhere=self._elsewhere,
+            told=self._told_of,
+            may_start=lambda: self._queue_store.is_sure,
+            spreads=self._spreads,
         )
-        runtime.sleepers = registry.sleepers = self._resting
-        runtime.has_workers = True
-        runtime.children.elsewhere = elsewhere
-        registry.told = self._told_of
-        runtime.dispatcher.start_only_while(lambda: store.is_sure)
-        runtime.dispatcher.spreads = self._spreads
+
+    def _rest_in(self, runtime: Runtime) -> Resting:
+        """Return what releases the runs of *runtime* that have nothing to do."""
+        self._resting = Resting(runtime, self._has_left)
+        return self._resting
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether no other worker can take its runs now."""
+        return self._queue_store.is_sure
 
     @property
     def active(self) -> int:
@@ -193,6 +207,10 @@ class FleetRunner(AsyncRunner):
         await self.tasks.close(self._own_grace if grace is None else grace)
         await super().close(grace=grace)
 
+    def tell_danger(self, found: Endangered) -> None:
+        """Tell that the deadline of a run that no process has is in danger; this worker was the first to find it."""
+        self._runtime.dispatcher.dangers.tell(found)
+
     def go_on(self) -> None:
         """Start what was held back while the lease was not certain."""
         self._runtime.dispatcher.wake()
@@ -203,7 +221,7 @@ class FleetRunner(AsyncRunner):
         for worker in list(self._registry):
             if count <= 0:
                 return
-            if worker in resting or worker.id in self._going or worker.is_leaving or worker.has_left:
+            if worker in resting or worker.id in self._going or not worker.accepts:
                 continue
             task = asyncio.get_running_loop().create_task(self._let_go(worker.id), name="weft-let-go")
             self._going[worker.id] = task
@@ -246,10 +264,10 @@ class FleetRunner(AsyncRunner):
                 old.refused(OwnershipLost(record.id, record.epoch - 1, record.epoch))
                 self._registry.drop(old)
         live = [record for record in claimed if record.status not in FINISHED]
-        refused = await self._registry.shielded.finish(self._runtime.bulk_resume.claimed(live, self._options))
-        for record in claimed:
-            if record.status in FINISHED and not await self._has_read(record):
-                refused.append(record.id)
+        refused = await self._registry.shielded.finish(self._runtime.bulk_resume.claimed(live, self._usual.options))
+        finished = [record for record in claimed if record.status in FINISHED]
+        read = await asyncio.gather(*(self._has_read(record) for record in finished))
+        refused += [record.id for record, has_read in zip(finished, read, strict=True) if not has_read]
         if refused:
             await self._again(partial(self._queue_store.defer, refused, decisions.DEFERRED))
 
@@ -257,7 +275,7 @@ class FleetRunner(AsyncRunner):
         """Let a finished run that was claimed have its messages; return False if that has failed."""
         try:
             if record.status == "failed":
-                await self._runtime.mailbox.look_after(record.id, self._options)
+                await self._runtime.mailbox.look_after(record.id, self._usual.options)
             if record.id not in self._registry:
                 await self._discard_messages(record.id)
         except StoreError as error:

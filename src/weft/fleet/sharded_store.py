@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import islice
@@ -23,8 +24,10 @@ from weft.errors import (
     RunNotFound,
     StoreError,
     StoreUnavailable,
+    UniqueKeyTaken,
 )
 from weft.fleet.shards import Shards
+from weft.ports.deadlines import Endangered
 from weft.ports.limits import LimitRow
 from weft.ports.queue import Placement, QueueStatus
 from weft.ports.schedules import DueSchedules, StoredSchedule
@@ -43,6 +46,7 @@ from weft.ports.streams import Chunk
 from weft.ports.workers import Waiting, WorkerRecord
 from weft.runner.schedules.timing import firing_id
 from weft.stores.postgres import PostgresStore
+from weft.stores.postgres.server_clock import ServerClock
 from weft.typing import RunId
 
 _log = logging.getLogger("weft.fleet")
@@ -69,6 +73,11 @@ class ShardedStore:
 
     def __repr__(self) -> str:
         return f"ShardedStore({self._shards.names!r})"
+
+    @property
+    def clock(self) -> ServerClock:
+        """The clock of the first database that has answered."""
+        return self._shards.clock
 
     # -- Store -----------------------------------------------------------------------------------
 
@@ -112,6 +121,10 @@ class ShardedStore:
                     self._remember([run])
                 return store
         return await self._shards.at(homes[-1])
+
+    async def home_of(self, run: RunId) -> PostgresStore:
+        """Return the database of *run*."""
+        return await self._of(run)
 
     def _remember(self, runs: Collection[RunId]) -> None:
         """*runs* have several homes, and are in the first of them: there they stay, and there they would come back."""
@@ -164,6 +177,10 @@ class ShardedStore:
             if each.run not in exists:
                 new.setdefault(homes[each.run][0], []).append(place)
         answers: list[StoreError | None] = [RunExists(each.run) for each in batch]
+        for place, each in enumerate(batch):
+            if each.unique and (holder := await self._older_holder(each)) is not None and each.run not in exists:
+                new[homes[each.run][0]].remove(place)
+                answers[place] = UniqueKeyTaken(each.run, each.workflow or "", each.unique, holder)
 
         async def create(shard: str, places: list[int]) -> None:
             store = await self._shards.at(shard)
@@ -175,12 +192,99 @@ class ShardedStore:
         await _together([create(shard, places) for shard, places in new.items()])
         return answers
 
-    def enqueueing(self, append: Append, placement: Placement) -> NoReturn:  # noqa: ARG002
-        """Refuse: the transaction of a caller is in one database, and the run may belong to another."""
-        raise InvalidOption(
-            f"within=...: run {append.run!r} belongs to the database that its id names, and a transaction is in one of "
-            f"{len(self._shards.known.shards)}; start it after the commit, or use a Client of one database"
-        )
+    async def databases(self) -> Sequence[PostgresStore]:
+        """Return all databases: each has its own rows of jobs."""
+        return await self._shards.all()
+
+    # -- UniqueStore -----------------------------------------------------------------------------
+
+    def _homes_of_key(self, workflow: str, unique: str) -> tuple[str, ...]:
+        """Return the shards that may have the run with a unique key, in the order in which to ask them."""
+        return self._shards.known.homes(f"{workflow} {unique}")
+
+    def id_for_key(self, workflow: str, unique: str) -> RunId:
+        """Return a new id of a run that belongs to the database of its unique key."""
+        home = self._homes_of_key(workflow, unique)[0]
+        while True:
+            id = uuid.uuid4().hex
+            if self._shards.known.homes(id)[0] == home:
+                return id
+
+    async def _older_holder(self, append: Append) -> RunId | None:
+        """Return the run that has the unique key of *append* in another database than the one of new runs."""
+        workflow = append.workflow or ""
+        home, *older = self._homes_of_key(workflow, append.unique)
+        if self._shards.known.homes(append.run)[0] != home:
+            raise InvalidOption(
+                f"unique={append.unique!r} with id={append.run!r}: a run lives in the database that its id names, and "
+                "its unique key belongs to another one; leave the id out"
+            )
+        for shard in older:
+            holder = await (await self._shards.at(shard)).key_holder(workflow, append.unique)
+            if holder is not None:
+                return holder
+        return None
+
+    async def key_holder(self, workflow: str, unique: str) -> RunId | None:
+        """Return the unfinished run of *workflow* that has the key *unique*."""
+        for shard in self._homes_of_key(workflow, unique):
+            holder = await (await self._shards.at(shard)).key_holder(workflow, unique)
+            if holder is not None:
+                return holder
+        return None
+
+    async def key_rival(self, run: RunId) -> tuple[str, str, RunId] | None:
+        """Return the workflow and the key of *run*, and the other run that has that key now, in the same database."""
+        return await (await self._of(run)).key_rival(run)
+
+    # --------------------------------------------------------------------------------------------
+
+    def asking_shard(self) -> tuple[str, Sequence[Any]]:
+        """Return the statement that says which database a connection is to, and its values."""
+        return self._shards.usable[0].asking_shard()
+
+    def id_in(self, shard: str) -> RunId:
+        """
+        Return a new id of a run that belongs to the database *shard*.
+
+        Raises:
+            InvalidOption: this is none of the databases.
+        """
+        if shard not in self._shards.known.shards:
+            raise InvalidOption("within=: this connection is to a database that the client was not told of")
+        while True:
+            id = uuid.uuid4().hex
+            if self._shards.known.homes(id)[0] == shard:
+                return id
+
+    async def enqueueing(self, append: Append, placement: Placement, shard: str) -> tuple[str, Sequence[Any]] | None:
+        """
+        Return the statement that creates a run over a connection to the database *shard*; None if it is elsewhere.
+
+        Raises:
+            InvalidOption: the run, or its unique key, belongs to another database.
+        """
+        home, *older = self._shards.known.homes(append.run)
+        if home != shard:
+            raise InvalidOption(
+                f"within=: run {append.run!r} belongs to the database that its id names, and this transaction is in "
+                "another one; leave the id out, or let it begin with the part before the / of a run that is there"
+            )
+        for each in older:
+            if await (await self._shards.at(each)).existing([append.run]):
+                return None
+        if append.unique and await self._older_holder(append) is not None:
+            return None
+        return (await self._shards.at(home)).enqueueing(append, placement)
+
+    async def check_fence_of(self, shard: str) -> None:
+        """
+        See that the list of databases is still the one that the database *shard* knows.
+
+        Raises:
+            ShardsChanged: it is not.
+        """
+        await (await self._shards.at(shard)).check_fence()
 
     async def check_fence(self) -> None:
         """Nothing: a start that would be wrong is refused."""
@@ -333,6 +437,21 @@ class ShardedStore:
         """Return how many runs were created in each period, by its number and status."""
         return _summed(await self._in_all(lambda store: store.histogram(since=since, width=width, workflow=workflow)))
 
+    async def endangered(self, now: float, *, limit: int = 100) -> Sequence[Endangered]:
+        """Return the runs of all databases whose deadline is in danger, or past, the earliest deadline first."""
+        pages = await self._in_all(lambda store: store.endangered(now, limit=limit))
+        return list(islice(heapq.merge(*pages, key=lambda each: (each.deadline, each.run)), limit))
+
+    async def tell_dangers(self, now: float, *, limit: int = 100) -> tuple[Sequence[Endangered], float | None]:
+        """Mark all unreported dangers of all databases as reported; return them and the time of the next one."""
+        found = await self._in_all(lambda store: store.tell_dangers(now, limit=limit))
+        told = [each for some, _ in found for each in some]
+        return told, min((at for _, at in found if at is not None), default=None)
+
+    async def tell_danger(self, run: RunId, deadline: float, now: float) -> Endangered | None:
+        """Mark one danger as reported and return it; None if there is none."""
+        return await (await self._of(run)).tell_danger(run, deadline, now)
+
     async def delete(self, run: RunId) -> None:
         """Delete a run, its log and its facts."""
         await (await self._of(run)).delete(run)
@@ -378,7 +497,7 @@ class ShardedStore:
         pages = await self._in_all(lambda store: store.addressed(after=after, limit=limit))
         return sorted(run for page in pages for run in page)[:limit]
 
-    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:  # noqa: ARG002
+    async def listen(self, notify: Callable[[], object]) -> Callable[[], None]:  # noqa: ARG002
         """Nothing is posted for a run of this store, since it owns none."""
         return lambda: None
 
@@ -386,13 +505,13 @@ class ShardedStore:
 
     @property
     def hears_changes(self) -> bool:
-        """Whether changes of other processes are told now, by all databases."""
+        """Whether all databases announce the changes of other processes now."""
         return all(store.hears_changes for store in self._shards.usable)
 
-    async def watch_runs(self, heard: Changed) -> Callable[[], None]:
-        """Call *heard* with the ids of runs that have changed; with None if any may have."""
+    async def watch_runs(self, notify: Changed) -> Callable[[], None]:
+        """Call *notify* with the ids of runs that have changed; with None if any may have."""
         me = object()
-        self._watchers[me] = heard
+        self._watchers[me] = notify
         if len(self._watchers) == 1 and not self._ends:
             for store in self._shards.usable:
                 await self._watch(store)
@@ -408,13 +527,13 @@ class ShardedStore:
 
     async def _watch(self, store: PostgresStore) -> None:
         try:
-            self._ends.append(await store.watch_runs(self._heard))
+            self._ends.append(await store.watch_runs(self._notify))
         except StoreError as error:
             _log.debug("changes in %s are looked for, since it does not tell of them: %s", store.name, error)
 
-    def _heard(self, runs: Collection[RunId] | None) -> None:
-        for heard in list(self._watchers.values()):
-            heard(runs)
+    def _notify(self, runs: Collection[RunId] | None) -> None:
+        for notify in list(self._watchers.values()):
+            notify(runs)
 
     async def follow(self, run: RunId) -> None:
         """Ask the process that drives *run* to tell, for a minute, also of all events and streams."""

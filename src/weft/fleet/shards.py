@@ -19,6 +19,7 @@ from typing import Final, NoReturn, TypeVar
 from weft.errors import InvalidStoreOption, ShardsChanged, StoreError, StoreUnavailable
 from weft.fleet.placement import ALONE, JOINING, Generations, Joined, agreed
 from weft.stores.postgres import PostgresStore
+from weft.stores.postgres.server_clock import ServerClock
 from weft.stores.postgres.shards import ShardRow
 
 _log = logging.getLogger("weft.fleet")
@@ -40,7 +41,7 @@ class Shards:
         self._usable: dict[str, PostgresStore] = {}
         """By id."""
         self._absent: list[PostgresStore] = []
-        """Those that have not answered yet: which shards they are is not known."""
+        """Databases that have not answered yet, so that their shards are unknown."""
         self._admitting = asyncio.Lock()
         self.on_admitted: Callable[[PostgresStore], Awaitable[object]] | None = None
         """Called with a database that did not answer at first and does now."""
@@ -54,6 +55,11 @@ class Shards:
     def names(self) -> list[str]:
         """The addresses, without passwords."""
         return [store.name for store in self._stores]
+
+    @property
+    def clock(self) -> ServerClock:
+        """The clock of the first database that has answered."""
+        return next((store.clock for store in self._stores if store.is_open), self._stores[0].clock)
 
     @property
     def usable(self) -> list[PostgresStore]:
@@ -122,7 +128,7 @@ class Shards:
             if absent and (new or len(self._stores) > len(known.shards)):
                 raise absent[0]
             if new or len(self._stores) < len(known.shards):
-                known.grown(self._usable)  # a list that lacks some is told before anything is changed
+                known.grown(self._usable)  # raises for a list that lacks some, before anything is changed
             if not await self._tell([row for row in rows if row.id in known.shards]):
                 continue
             if not new:

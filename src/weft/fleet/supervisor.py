@@ -35,6 +35,8 @@ _GIVES_UP: Final = 5
 """How often in a row a process may end at once with an error that it has reported, before it is not started again."""
 _HEALTH: Final = 2.0
 """Seconds between two health files."""
+_SILENT: Final = 10.0
+"""Seconds after which a worker that says nothing is not ready: it looks at its queue every few seconds."""
 
 
 def is_orphan() -> bool:
@@ -44,7 +46,7 @@ def is_orphan() -> bool:
 
 
 class Supervisor:
-    """Runs *command* in so many *processes*, until :meth:`stop` is called."""
+    """Runs *command* in several *processes*, until :meth:`stop` is called."""
 
     def __init__(self, command: Sequence[str], processes: int, *, health_file: Path | None = None) -> None:
         self._command, self._count, self._health = list(command), processes, health_file
@@ -128,9 +130,18 @@ class Supervisor:
     def _file(self, place: int) -> Path:
         return Path(self._folder.name) / f"worker-{place}"
 
+    def _said(self, place: int, process: Process) -> dict[str, object]:
+        """Return what a process says; nothing of what it has said long ago, or another one before it, counts."""
+        said = health.read(self._file(place))
+        if said.get("pid") != process.pid:
+            return {"pid": process.pid, "state": "new", "ready": False}
+        if not time.time() - float(said.get("at") or 0.0) <= _SILENT:
+            return {**said, "ready": False, "problem": "it has said nothing for a while"}
+        return said
+
     def status(self) -> dict[str, object]:
         """Return what it does, and what each of its workers says, as plain data."""
-        workers = [health.read(self._file(place)) for place in self._running]
+        workers = [self._said(place, process) for place, process in self._running.items()]
         is_ready = not self._is_stopping.is_set() and any(each.get("ready") for each in workers)
         return {
             "state": "closing" if self._is_stopping.is_set() else "working",

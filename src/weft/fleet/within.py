@@ -39,7 +39,7 @@ async def execute(connection: Any, statement: str, values: Sequence[Any]) -> Seq
 
 
 def execute_blocking(connection: Any, statement: str, values: Sequence[Any]) -> Sequence[Any]:
-    """As :func:`execute`, with a connection that blocks."""
+    """Like :func:`execute`, with a blocking connection."""
     made_by = _made_by(connection)
     if made_by == "sqlalchemy" and not _is_awaited(connection):
         plain = connection.connection() if hasattr(connection, "get_bind") else connection  # of a session

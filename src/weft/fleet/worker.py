@@ -41,19 +41,24 @@ from weft.errors import (
 from weft.fleet import decisions, health
 from weft.fleet import registry as known_workflows
 from weft.fleet.client import AsyncClient
+from weft.fleet.clock import SKEW, FleetClock
 from weft.fleet.elsewhere import Elsewhere
 from weft.fleet.runner import TASKS, UNHURRIED, FleetRunner
 from weft.ports.queue import QUEUE
 from weft.ports.workers import Load, Served, is_drain
+from weft.runner.jobs.loop import JobLoop
 from weft.stores.postgres import PostgresStore
-from weft.stores.postgres.presence import Said
+from weft.stores.postgres.presence import WorkerReport
 
 _log = logging.getLogger("weft.fleet")
 
 CONCURRENCY = 256
-"""How many runs of a worker are active at once, unless it is told another number."""
+"""Runs of a worker that are active at once, unless it is given another number."""
 SNAPSHOT_EVERY = 1000
-"""After how many of its events a snapshot of a run is written, unless a worker is told another number."""
+"""Events between two snapshots of a run, unless a worker is given another number."""
+_PAGE_GRACE = 5.0
+"""Seconds that a page of a job gets to end when a worker stops; another worker goes on when its time is over."""
+_UNSURE = "the database has not renewed its lease in time"
 _FOR_GOOD = (NewerStore, InvalidStoreOption, InvalidOption, ReadOnlyStore)
 """Errors that trying again does not cure."""
 
@@ -130,23 +135,25 @@ class FleetWorker:
             threads=threads,
             lease=lease,
             tasks=tasks,
+            clock=FleetClock(store.clock.time),
             elsewhere=Elsewhere(store, client or self._own_client, next(iter(queues))),
         )
         self._make_client = partial(AsyncClient, [dsn], schema=schema, prepared=prepared)
         self._client: AsyncClient | None = None
         self._most = most
-        self.store_name = self._make_store().name  # options that cannot be used are told at once
+        self.store_name = self._make_store().name  # raises at once for options that cannot be used
         """The address of its database, without a password."""
         self._lease, self._grace, self._health, self._is_orphan = lease, grace, health_file, is_orphan
+        self._queues = tuple(queues)
         self._concurrency, self._serves = concurrency, _served(queues, self._workflows)
         self.id = uuid.uuid4().hex[:12]
         """The id that clients know it by."""
         self._wants_drain = False
-        """Whether it was told here to drain."""
+        """Whether this process requested that it drain."""
         self._wanted = ""
-        """The wish of a client, in the database; said again with each new lease."""
+        """The request of a client, in the database; sent again with each new lease."""
         self._ceiling: int | None = None
-        """How many runs may be active, after it has let some go and until it hears of the others again."""
+        """Limit on active runs after a release, until the next report of the other workers."""
         self._heard = 0
         """The renewal of the lease that was last looked at."""
         self._bell = asyncio.Event()
@@ -154,10 +161,12 @@ class FleetWorker:
         self._hurries, self._stopped = asyncio.Event(), asyncio.Event()
         self._runner: FleetRunner | None = None
         self._problem = ""
+        self._clock_ahead = 0.0
+        """By how many seconds the clock of this machine is ahead of the database's, as of the last renewal."""
         self.state: State = "new"
         """The step of its life that it is in."""
 
-    # -- what it is told -------------------------------------------------------------------------
+    # -- requests to the worker -------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Claim nothing more, let steps in flight end, release all runs; a second call abandons what is in flight."""
@@ -221,7 +230,7 @@ class FleetWorker:
                 self._health.unlink(missing_ok=True)
 
     async def _work(self) -> bool:
-        """Open a store and a runner, claim until it is told to stop, and close them; return whether it shall drain."""
+        """Open a store and a runner, claim until it is told to stop, and close them; return whether to drain."""
         self.state = "opening"
         self._tell_health()
         store = self._make_store()
@@ -229,16 +238,19 @@ class FleetWorker:
         grace, self._heard = self._grace, 0
         runner = self._runner = self._make_runner(store)
         firing: asyncio.Task[None] | None = None
+        jobs, driving = JobLoop(store, self.id, store.clock.time), None
         sharing: asyncio.Task[None] | None = None
         serving: asyncio.Task[None] | None = None
         try:
             await runner.open()
-            await store.watch_queue(self._ring)
-            await store.expire_dead_neighbours()
+            await store.watch_queue(self._ring, queues=self._queues)
+            await store.expire_dead_processes()
             self.state = "working"
             self._say(store)
             await store.present(self._wake)
             firing = asyncio.create_task(runner.schedule_loop.run(), name="weft-schedules")
+            await store.watch_jobs(jobs.ring)
+            driving = asyncio.create_task(jobs.run(), name="weft-jobs")
             sharing = asyncio.create_task(runner.limits.run(), name="weft-limits")
             serving = asyncio.create_task(runner.tasks.run(), name="weft-tasks")
             _log.info("worker %s is ready", self.id)
@@ -254,6 +266,8 @@ class FleetWorker:
             if self.state != "draining":
                 self.state = "closing"
             self._tell_health()
+            if driving is not None:
+                await self._end_jobs(jobs, driving)
             if firing is not None:
                 firing.cancel()
                 await asyncio.wait([firing])
@@ -265,6 +279,14 @@ class FleetWorker:
                 await asyncio.wait([sharing])
                 await self._leave_places(runner)
             self._runner = None
+
+    async def _end_jobs(self, jobs: JobLoop, driving: asyncio.Task[None]) -> None:
+        """Let the page of a job that is being done end, so that another worker goes on at once."""
+        jobs.stop()
+        if jobs.is_driving:
+            await asyncio.wait([driving], timeout=min(self._grace, _PAGE_GRACE))
+        driving.cancel()
+        await asyncio.wait([driving])
 
     async def _leave_places(self, runner: FleetRunner) -> None:
         """Give back the places of limits that steps had until the end."""
@@ -291,33 +313,47 @@ class FleetWorker:
                     self.stop()
 
     def _shall_drain(self, store: PostgresStore) -> bool:
-        """Whether it shall hold no runs: it was told so here, or a client has asked for it."""
+        """Whether the worker is draining, by its own or a client's request."""
         if store.presence.renewals:
-            self._wanted = store.presence.heard.wanted
+            self._wanted = store.presence.reply.wanted
         return self._wants_drain or is_drain(self._wanted)
 
     def _say(self, store: PostgresStore) -> None:
         """Let the next renewal of the lease say what this worker does."""
         active = 0 if self._runner is None else self._runner.active
-        store.presence.said = Said(self.id, self.state, self._wanted, self._serves, active, self._concurrency)
+        store.presence.report = WorkerReport(self.id, self.state, self._wanted, self._serves, active, self._concurrency)
 
     def _balance(self, store: PostgresStore, runner: FleetRunner) -> None:
         """After each renewal: let some runs go, if this worker has many more than its share."""
         self._say(store)
+        while store.presence.endangered:
+            runner.tell_danger(store.presence.endangered.popleft())
         if store.presence.renewals == self._heard:
             return
         self._heard = store.presence.renewals
-        mine, others = Load(runner.active, self._concurrency), store.presence.heard.peers
+        self._look_at_clock(store.clock.ahead)
+        mine, others = Load(runner.active, self._concurrency), store.presence.reply.peers
         count = decisions.surplus(mine, others)
         self._ceiling = decisions.ceiling(mine, others) if count else None
         if count:
             _log.info("worker %s has %d active runs, and lets %d go to others", self.id, runner.active, count)
             runner.let_go(count)
 
+    def _look_at_clock(self, ahead: float) -> None:
+        """Say, once, that the clock of this machine is wrong."""
+        self._clock_ahead, was = ahead, self._clock_ahead
+        if abs(ahead) > SKEW >= abs(was):
+            _log.warning(
+                "the clock of this machine is %.1f s %s that of the database, which is used instead; "
+                "let the machine set its clock by NTP",
+                abs(ahead),
+                "ahead of" if ahead > 0 else "behind",
+            )
+
     async def _claim_all(self, store: PostgresStore, runner: FleetRunner) -> None:
         failures, loop = 0, asyncio.get_running_loop()
         look_at = 0.0
-        """When the queue is looked at again, whatever is heard until then."""
+        """When the queue is looked at again, with or without a notification until then."""
         may_have_more = True
         """Whether runs may be due for which there was no room: then the end of a run is a reason to look."""
         while not (self._is_stopping or self._shall_drain(store)):
@@ -325,15 +361,19 @@ class FleetWorker:
             self._balance(store, runner)
             self._bell.clear()
             now = loop.time()
-            is_asked, self._is_rung = now >= look_at or self._is_rung, False
+            is_asked, self._is_rung = now >= look_at or self._is_rung or store.is_called, False
             look_at = now + decisions.poll(self._lease) if is_asked else look_at
             wait: float | None = None
             try:
                 if store.is_sure and (is_asked or may_have_more):
                     answer = await runner.claim(is_asked=is_asked, ceiling=self._lowest())
                     may_have_more = answer is not False
+                    if answer is None:
+                        await store.pass_calls_on()
+                    elif not answer:
+                        store.calls_answered()
                     wait = 0.0 if answer else None
-                failures, self._problem = 0, ""
+                failures, self._problem = 0, "" if store.is_sure else _UNSURE
             except RunnerClosed:
                 raise
             except Exception as error:  # noqa: BLE001 - the runs that are here go on, and claiming is tried again
@@ -355,7 +395,7 @@ class FleetWorker:
             look_at = 0.0 if failures else look_at
 
     def _own_client(self) -> AsyncClient:
-        """Return a client of the one database that this worker was told of; if there are others, it cannot be used."""
+        """Return a client of the one database that this worker was given; if there are others, it cannot be used."""
         if self._client is None:
             self._client = self._make_client()
         return self._client
@@ -367,7 +407,7 @@ class FleetWorker:
         return self._most() if self._ceiling is None else min(self._most(), self._ceiling)
 
     async def _pause(self, seconds: float, *, until_rung: bool = False) -> None:
-        """Wait for so many seconds, or for a reason to look sooner."""
+        """Wait for *seconds*, or for a reason to look sooner."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while not self._is_stopping and (left := end - loop.time()) > 0:
@@ -390,7 +430,7 @@ class FleetWorker:
             if closing.done():
                 break
             calls.append(asyncio.ensure_future(runner.close(grace=shorter)))
-        await asyncio.gather(*calls, return_exceptions=True)  # what they raise is told by the first call
+        await asyncio.gather(*calls, return_exceptions=True)  # the first call reports what they raise
         await closing
 
     # -- health ----------------------------------------------------------------------------------
@@ -403,16 +443,18 @@ class FleetWorker:
     def status(self) -> dict[str, Any]:
         """Return what it does, as plain data."""
         runner = self._runner
+        problem = self._problem or ("" if runner is None or runner.is_sure else _UNSURE)
         return {
             "state": self.state,
-            "ready": self.state == "working" and not self._problem,
+            "ready": self.state == "working" and not problem,
             "at": time.time(),
             "id": self.id,
             "pid": os.getpid(),
             "active": self.active,
             "held": 0 if runner is None else len(runner.held),
             "tasks": 0 if runner is None else runner.tasks.running,
-            "problem": self._problem,
+            "problem": problem,
+            "clock_ahead": round(self._clock_ahead, 3),
         }
 
     def _tell_health(self) -> None:

@@ -73,7 +73,7 @@ class _Work:
         self.ticket, self.runnable, self.route = ticket, runnable, route
         self.id: tuple[RunId, str] = ("", "")
         self.key: int | None = None
-        """That of its row."""
+        """Key of its row."""
         self.started: float | None = None
         self.is_dropped = False
 
@@ -84,7 +84,7 @@ class QueueExecutor:
 
     Args:
         route: says where a runnable goes; it raises if that is not known.
-        poll: after how many seconds rows are looked at if nothing was heard.
+        poll: after how many seconds rows are looked at without a notification.
         capacity: how many tickets may be inside, waiting ones and uncollected ones included.
     """
 
@@ -160,7 +160,7 @@ class QueueExecutor:
         return [(t, outcome) for t, outcome in taken if live.pop(t, 0) is None and outcome is not None]
 
     def cancel(self, ticket: int) -> None:
-        """Drop *ticket*; the worker that runs it is told."""
+        """Drop *ticket*, and notify the worker that runs it."""
         work = self._forget(ticket)
         if work is None:
             return
@@ -239,7 +239,7 @@ class QueueExecutor:
             await self._wait()
 
     async def _wait(self) -> None:
-        """Wait until there is something to do; rows are looked at now and then, whatever is heard."""
+        """Wait until there is something to do; rows are also checked now and then, without a notification."""
         if not self._sent:
             if self._is_open or self._unsent:
                 await self._bell.wait()

@@ -1,8 +1,8 @@
 """
 A step and its outcome as bytes that are stored: data, and nothing that is called or imported when it is read.
 
-The function is not sent: the worker has it, in the workflow that it has registered under this name and version.  So are
-its constants, and what it reads of the context, which may be a secret.  The arguments that its run has made are sent.
+The function is not sent: the worker has it, in the workflow that it has registered under this name and version.  Nor
+are its constants, and the values that it reads from the context, which may be secrets.  The other arguments are sent.
 A large one is sent once for all steps of the run that have it.
 """
 

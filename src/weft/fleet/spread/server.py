@@ -23,7 +23,7 @@ from typing import Any, Final
 from weft.core.plan.node import FunctionNode
 from weft.core.run.runnable import Outcome
 from weft.core.workflow import Workflow
-from weft.errors import ExecutorError, NoStreams, NotTransferable, StoreClosed, StoreError, StoreUnavailable
+from weft.errors import ExecutorError, NoProgress, NoStreams, NotTransferable, StoreClosed, StoreError, StoreUnavailable
 from weft.fleet import decisions
 from weft.fleet.spread.frames import Kinds, Unpacked, pack_outcome
 from weft.log.known_types import known_types
@@ -50,8 +50,14 @@ class _Reports:
 
     keeps_streams = False
 
-    def report(self, runnable: Any, done: float, total: float | None, note: str) -> None:
-        """Drop it: the owner of the run would have to be told each time."""
+    def report(self, runnable: Any, done: float, total: float | None, note: str) -> None:  # noqa: ARG002
+        """
+        Refuse.
+
+        Raises:
+            NoProgress: only the worker that has the run tells how far its steps are.
+        """
+        raise NoProgress(runnable.component)
 
     def answer(self, run: RunId, question: bytes) -> None:
         """Do nothing: only the owner is asked."""
@@ -166,14 +172,15 @@ class TaskServer:
                 if not ends:
                     ends.append(await self._store.watch_tasks(self._ring))
                     ends.append(await self._store.watch_dropped(self._look))
-                await self._report()
+                self._collect()
                 now = loop.time()
-                if self._must_look or (self._running and now - looked_at >= self._look_every):
-                    self._must_look, looked_at = False, now
-                    await self._check()
                 if now - asked_at >= self._poll or self._is_rung or self._may_have_more:
                     asked_at = now
                     await self._claim()
+                await self._report()
+                if self._must_look or (self._running and now - looked_at >= self._look_every):
+                    self._must_look, looked_at = False, now
+                    await self._check()
                 if now - swept_at >= SWEEP:
                     swept_at = now
                     await self._store.sweep_tasks(LEFT_BEHIND)
@@ -217,7 +224,11 @@ class TaskServer:
         self._bell.set()
 
     async def _claim(self) -> None:
-        """Claim as many steps as there is room for, if it is certain of its lease."""
+        """
+        Claim as many steps as there is room for, if it is certain of its lease, and store what has ended.
+
+        One statement does both, so a place is free for the time of one.
+        """
         room = self._slots - len(self._running)
         if self._is_closing:
             return
@@ -225,7 +236,11 @@ class TaskServer:
             self._may_have_more = True
             return
         self._is_rung = False
-        claims = await self._store.claim_tasks(room, queues=self._queues, workflows=self._workflows, deaths=DEATHS)
+        ended = self._ended[:]
+        claims = await self._store.claim_tasks(
+            room, queues=self._queues, workflows=self._workflows, deaths=DEATHS, outcomes=ended
+        )
+        del self._ended[: len(ended)]
         self._may_have_more = len(claims) == room
         if claims:
             await self._start(claims)
@@ -301,13 +316,16 @@ class TaskServer:
         wanted = {each: self._values[each] for each in asked if each in self._values}
         self._values = {**dict(kept), **wanted, **found}
 
-    async def _report(self) -> None:
-        """Store what has ended, and put back what cannot be executed."""
+    def _collect(self) -> None:
+        """Take the outcomes of the steps that have ended."""
         for executor in self._opened.values():
             for ticket, outcome in executor.collect():
                 running = self._running.pop(ticket, None)
                 if running is not None:
                     self._ended.append((running.claim.key, running.claim.fence, pack_outcome(outcome)))
+
+    async def _report(self) -> None:
+        """Store what has ended and is not stored, and put back what cannot be executed."""
         if self._ended:
             stored = self._ended[:]
             await self._store.finish_tasks(stored)
