@@ -1,19 +1,19 @@
 """
-The ``weft`` command: shows the runs in a file, and resumes those that were interrupted.
+The ``weft`` command: starts workflows, shows their runs, and acts on them.
 
 One module per command; ``weft --help`` lists them.  It needs the extra ``cli`` (typer and rich); only the
 demonstration, ``weft demo``, does without.
+
+This module imports little: a worker that is told to stop while it imports the rest is to end well.
 """
 
 from __future__ import annotations
 
-import argparse
 import errno
 import io
 import os
 import signal
 import sys
-from pathlib import Path
 
 __all__ = ["main"]
 
@@ -59,6 +59,9 @@ def _without_extra(arguments: list[str]) -> int:
     if arguments[:1] != ["demo"]:
         print("the weft command needs typer and rich: pip install '.[cli]' in a checkout", file=sys.stderr)
         return 1
+    import argparse
+    from pathlib import Path
+
     parser = argparse.ArgumentParser(prog="weft demo", description="Kill a run with -9, and resume it.")
     parser.add_argument("--folder", type=Path, help="keep the files there, to look at them")
     from weft.cli.demo import tell

@@ -16,10 +16,12 @@ from weft.cli.export import export, import_run
 from weft.cli.fork import fork
 from weft.cli.graph import graph
 from weft.cli.init import init
+from weft.cli.jobs import jobs
 from weft.cli.limits import limits
 from weft.cli.log import log
 from weft.cli.ls import ls
 from weft.cli.migrate import migrate
+from weft.cli.one_line import OneLineGroup
 from weft.cli.resume import resume
 from weft.cli.retry import retry
 from weft.cli.run import run
@@ -37,6 +39,7 @@ from weft.cli.workers import drain, workers
 
 app = typer.Typer(
     name="weft",
+    cls=OneLineGroup,
     help="Start workflows, show their runs, and act on them.",
     no_args_is_help=True,
     add_completion=True,
@@ -55,6 +58,7 @@ app.command()(ui)
 app.command()(worker)
 app.command()(limits)
 app.add_typer(schedules)
+app.add_typer(jobs)
 app.command()(workers)
 app.command()(drain)
 app.command()(migrate)

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,14 +17,16 @@ from weft.cli.live import RunView, view_for
 from weft.cli.log import event_data
 from weft.cli.logged import logged
 from weft.cli.report import outcome_data, report
-from weft.cli.screen import Screen
+from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.source import FileSource, Source, opened
 from weft.cli.stopping import Stopped, run_until_stopped
-from weft.cli.store_option import StoreUrl
+from weft.cli.store_option import StoreUrl, located
 from weft.core.functions.unresolved import ONLY_HANDED_OVER
 from weft.core.workflow import Workflow
 from weft.errors import CodeNotImported
 from weft.ports.store import FINISHED
+from weft.views import importing
+from weft.views.code import modules_of
 
 if TYPE_CHECKING:
     from weft.core.run.run import Run
@@ -52,16 +55,34 @@ def changing(url: StoreUrl) -> Generator[tuple[Runner, Source], None, None]:
 
 def told_later(screen: Screen, url: StoreUrl, source: Source, run: str, what: str, *, as_json: bool) -> None:
     """Say that *what* was left for *run*, and which process takes it up."""
-    owner = source.owners(run).get(run)
+    owner = source.find(run).owner
     if as_json:
         screen.json({"id": run, "stored": True, "owner": owner}, indent=2)
         return
     screen.line(f"{run}: {what}")
-    screen.note(
-        f"{owner} drives it, and takes it up"
-        if owner
-        else f"no process drives it; to go on: weft resume {run} --import MODULE{url.option}"
-    )
+    if owner:
+        screen.note(f"{owner} drives it, and takes it up")
+    elif source.workers():
+        screen.note("the next worker that claims it takes it up")
+    else:
+        command = f"weft resume {quote(run)}{importing(modules_of(source.read(run).run().workflow))}{url.option}"
+        screen.note(f"no process drives it; to go on: {command}")
+
+
+@contextmanager
+def leaving(
+    screen: Screen, store: str | None, run: str, what: str, *, as_json: bool
+) -> Generator[tuple[Runner, Source], None, None]:
+    """
+    Yield what leaves a message in the inbox of *run*; then say that *what* is stored, and which process takes it up.
+
+    An error of Weft is reported in one line, and ends the command with 1.
+    """
+    with errors_in_one_line(screen):
+        url = located(store)
+        with changing(url) as (runner, source):
+            yield runner, source
+            told_later(screen, url, source, run, f"{what} is stored", as_json=as_json)
 
 
 def check_code(run: Run, *, has_imported: bool) -> None:
@@ -183,7 +204,7 @@ def _interrupted(screen: Screen, url: StoreUrl, run: str | None, goes_on_with: s
     if run is None:
         screen.complain("stopped before the run was started; nothing was changed")
         return
-    if url.file is None and url.text == "memory:":
+    if url.is_memory:
         screen.complain(f"stopped; nothing of {run} was kept: --store runs.db keeps it")
         return
     with opened(url) as source:
@@ -192,6 +213,5 @@ def _interrupted(screen: Screen, url: StoreUrl, run: str | None, goes_on_with: s
         screen.complain(f"stopped; {run} has {record.status} and is kept in {url.shown}")
         return
     events = f"{record.head:,} event{'' if record.head == 1 else 's'}"
-    screen.complain(
-        f"stopped; {events} of {run} are kept in {url.shown}; to go on: weft resume {run}{goes_on_with}{url.option}"
-    )
+    command = f"weft resume {quote(run)}{goes_on_with}{url.option}"
+    screen.complain(f"stopped; {events} of {run} are kept in {url.shown}; to go on: {command}")

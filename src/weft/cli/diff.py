@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from weft.cli.completion import run_ids
 from weft.cli.looking import looking
 from weft.cli.options import AsJson
 from weft.cli.screen import Screen
@@ -14,16 +15,20 @@ from weft.cli.store_option import StoreOption
 
 
 def diff(
-    one: Annotated[str, typer.Argument(metavar="A", help="The id of a run.", show_default=False)],
-    other: Annotated[str, typer.Argument(metavar="B", help="The id of another run.", show_default=False)],
+    one: Annotated[
+        str, typer.Argument(metavar="A", help="The id of a run.", show_default=False, autocompletion=run_ids)
+    ],
+    other: Annotated[
+        str, typer.Argument(metavar="B", help="The id of another run.", show_default=False, autocompletion=run_ids)
+    ],
     store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two runs; ends with 1 if they differ."""
+    """Compare two runs; ends with 1 if they differ, and with 2 if they cannot be compared."""
     from weft.core.diff import diff as difference
 
     screen = Screen()
-    with looking(screen, store) as view:
+    with looking(screen, store, code=2) as view:
         found = difference(view.read(one).run(), view.read(other).run())
         if as_json:
             workflows = None if found.workflows is None else msgspec.structs.asdict(found.workflows)

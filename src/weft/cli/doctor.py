@@ -14,10 +14,13 @@ from rich.status import Status
 from rich.text import Text
 
 from weft.cli.installation import installation
+from weft.cli.left_alone import remarks
 from weft.cli.options import Schema
+from weft.cli.repair import repair as mend
 from weft.cli.screen import Screen, errors_in_one_line
+from weft.cli.source import FileSource
 from weft.cli.store_option import StoreOption, StoreUrl, located
-from weft.errors import CommandError, CorruptStore, StoreNotNamed, WeftError
+from weft.errors import CommandError, CorruptStore, InvalidStoreOption, StoreNotFound, StoreNotNamed, WeftError
 from weft.ports.checkup import Finding
 from weft.stores.sqlite.checkup import Checkup
 from weft.views.text import count, plain
@@ -34,7 +37,7 @@ def doctor(
         bool, typer.Option("--quick", help="Leave out what takes longest: indexes of a file, every run of a database.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend what can be mended in a database, and look again.")
+        bool, typer.Option("--repair", help="Repair what can be repaired without losing anything, and look again.")
     ] = False,
     store: StoreOption = None,
     schema: Schema = "public",
@@ -51,9 +54,7 @@ def doctor(
         if url.file is None:
             _database(screen, url, schema, quick=quick, repair=repair, as_json=as_json)
             return
-        if repair:
-            raise CommandError("a file is not repaired: weft doctor says, for each finding, what to do about it")
-    _check_file(screen, url.file, quick=quick, as_json=as_json)
+    _check_file(screen, url.file, url.option, quick=quick, repair=repair, as_json=as_json)
 
 
 # -- an installation -----------------------------------------------------------------------------
@@ -106,7 +107,7 @@ def _database(screen: Screen, url: StoreUrl, schema: str, *, quick: bool, repair
         looked = f"{count(checkup.runs, 'run')} and {count(checkup.workers, 'worker')} looked at"
         screen.line(f"{looked}, nothing is wrong" if verdict == "fine" else looked)
         if any(each.repair for each in findings) and not repair:
-            screen.note("weft doctor --repair mends what says so above")
+            screen.note("weft doctor --repair fixes what says so above")
     if verdict != "fine":
         raise typer.Exit(_DAMAGED)
 
@@ -114,7 +115,7 @@ def _database(screen: Screen, url: StoreUrl, schema: str, *, quick: bool, repair
 async def _looked(
     checkup: FleetCheckup, *, repair: bool
 ) -> tuple[tuple[FleetCheckup, list[Finding]], list[tuple[str, int]]]:
-    """Look, mend what can be mended if that is asked for, and look again; return what is left and what was mended."""
+    """Look, repair what can be repaired if asked, and look again; return what is left and what was repaired."""
     mended: list[tuple[str, int]] = []
     findings = [finding async for finding in checkup.findings()]
     offered = [each for each in findings if each.repair]
@@ -127,7 +128,7 @@ async def _looked(
 # -- a file --------------------------------------------------------------------------------------
 
 
-def _check_file(screen: Screen, file: Path, *, quick: bool, as_json: bool) -> None:
+def _check_file(screen: Screen, file: Path, option: str, *, quick: bool, repair: bool, as_json: bool) -> None:
     progress = _Progress(screen, is_silent=as_json)
     listed: list[Finding] = []
     kinds: Counter[bool] = Counter()
@@ -148,13 +149,38 @@ def _check_file(screen: Screen, file: Path, *, quick: bool, as_json: bool) -> No
         verdict, why = "unreadable", str(error)
     if kinds[True] and verdict == "fine":
         verdict = "damaged"
-    unlisted = kinds.total() - len(listed)
+    mended: list[tuple[str, int]] = []
+    if verdict == "fine":
+        with errors_in_one_line(screen, code=_UNREADABLE):
+            if repair:
+                mended = mend(file)
+            try:
+                with FileSource(file) as source:
+                    for finding in remarks(source, option):
+                        listed.append(finding)
+                        if not as_json:
+                            _print(screen, finding)
+            except (InvalidStoreOption, StoreNotFound) as error:  # of an older version, or empty
+                screen.note(f"runs without a process were not looked for: {error}")
+    unlisted = max(0, kinds.total() - len(listed))
     if as_json:
-        screen.json(_data(file, verdict, why, checkup, listed, unlisted), indent=2)
+        told = [{"repair": what, "number": number} for what, number in mended]
+        screen.json(
+            _data(file, verdict, why, checkup, listed, unlisted) | ({"repaired": told} if repair else {}), indent=2
+        )
     else:
+        for what, number in mended:
+            screen.line(f"repaired: {what}: {number:,}", style="green")
+        if repair and verdict == "fine" and not mended:
+            screen.note("there was nothing to repair")
         _conclude(screen, file, verdict, checkup, kinds[True], unlisted)
     if why:
         screen.complain(why)
+    if repair and verdict == "damaged":
+        screen.complain(
+            "nothing was repaired: what is damaged is lost here, and to remove the rest of it would only hide that; "
+            "keep a copy of all files of the store, and do what the findings say"
+        )
     if verdict != "fine":
         raise typer.Exit(_DAMAGED if verdict == "damaged" else _UNREADABLE)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Annotated
 
 import typer
 
+from weft.cli.completion import components
 from weft.cli.looking import looking
 from weft.cli.options import AsJson, RunId
 from weft.cli.screen import Screen
@@ -17,7 +19,10 @@ def explain(
     component: Annotated[
         str | None,
         typer.Argument(
-            metavar="COMPONENT", help="Explain what it made last; every result if not given.", show_default=False
+            metavar="COMPONENT",
+            help="Explain what it made last; every result if not given.",
+            show_default=False,
+            autocompletion=components,
         ),
     ] = None,
     store: StoreOption = None,
@@ -34,7 +39,7 @@ def explain(
             return
         texts = [list(each.lines()) for each in explained]  # all, before one is printed: a cause may have been removed
         if not texts:
-            screen.note(f"{run} has no results yet; name a component: weft show {run} lists them")
+            screen.note(f"{run} has no results yet; name a component: weft show {quote(run)} lists them")
         for number, lines in enumerate(texts):
             if number:
                 screen.line()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -11,6 +12,8 @@ from weft.cli.options import AsJson, By, RunId, caller
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import StoreOption, located
 from weft.errors import CommandError
+from weft.views import importing
+from weft.views.code import modules_of
 
 
 def export(
@@ -66,9 +69,10 @@ def import_run(
             except OSError as error:
                 raise CommandError(f"{file} cannot be read: {error.strerror}; name a file of weft export") from error
             record = runner.find(id)
+            modules = modules_of(runner.get(id).workflow)
     if as_json:
         screen.json({"id": id, "status": record.status, "events": record.head}, indent=2)
         return
     screen.line(f"{id}: {record.head:,} events are in {url.shown}, {record.status}")
     if record.status == "parked":
-        screen.note(f"to continue it: weft resume {id} --import MODULE{url.option}")
+        screen.note(f"to continue it: weft resume {quote(id)}{importing(modules)}{url.option}")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from weft.cli.completion import run_ids
 from weft.cli.looking import looking
 from weft.cli.options import AsJson
 from weft.cli.screen import Screen, errors_in_one_line
@@ -25,9 +26,17 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
 
 def graph(
     which: Annotated[
-        str, typer.Argument(metavar="MODULE:WORKFLOW|ID", help="A workflow, or the id of a run.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="MODULE:WORKFLOW|ID",
+            help="A workflow, or the id of a run.",
+            show_default=False,
+            autocompletion=run_ids,
+        ),
     ],
-    form: Annotated[str, typer.Option("--format", "-f", help="mermaid, dot or svg.")] = "mermaid",
+    form: Annotated[
+        str, typer.Option("--format", "-f", help="mermaid, dot or svg.", autocompletion=lambda: list(_FORMATS))
+    ] = "mermaid",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file to write; not given: print it.", show_default=False)
     ] = None,

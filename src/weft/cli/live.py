@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rich.console import Group
@@ -147,11 +148,17 @@ def begun_at(run: Run) -> float | None:
     return None
 
 
+def awaited(run: Run) -> list[str]:
+    """Return the signals that *run* waits for."""
+    waits = [waiting.activation.node.wait for waiting in (run.memory.waiting or {}).values() if not waiting.attempt]
+    return list(dict.fromkeys(wait.signal for wait in waits if wait is not None and wait.signal is not None))
+
+
 def answers(run: Run, option: str) -> list[str]:
     """Return the commands that answer what *run* waits for; *option* names its store."""
-    waits = [waiting.activation.node.wait for waiting in (run.memory.waiting or {}).values() if not waiting.attempt]
-    signals = dict.fromkeys(wait.signal for wait in waits if wait is not None and wait.signal is not None)
-    return [f"to answer: weft signal {run.id} {signal} VALUE{option}" for signal in signals]
+    if option.strip() == "--store memory:":  # no other process can see it
+        return [f"waits for {quote(signal)}; to answer it, run it with --store runs.db" for signal in awaited(run)]
+    return [f"to answer: weft signal {quote(run.id)} {quote(signal)} VALUE{option}" for signal in awaited(run)]
 
 
 class LiveView:

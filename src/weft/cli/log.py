@@ -10,6 +10,7 @@ import typer
 
 from weft.cli import stored
 from weft.cli.looking import looking
+from weft.cli.options import RunId
 from weft.cli.screen import Screen
 from weft.cli.store_option import StoreOption
 from weft.core import events as ev
@@ -24,7 +25,7 @@ _PAUSE = 0.2
 
 
 def log(
-    run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
+    run: RunId,
     store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with complete values.")] = False,
     follow: Annotated[

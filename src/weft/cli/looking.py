@@ -14,16 +14,18 @@ from weft.errors import CorruptStore, LostCommits
 
 
 @contextmanager
-def looking(screen: Screen, store: str | None, *, is_endless: bool = False) -> Generator[Source, None, None]:
+def looking(
+    screen: Screen, store: str | None, *, is_endless: bool = False, code: int = 1
+) -> Generator[Source, None, None]:
     """
-    Yield the store that *store* or the configuration names; report an error of Weft in one line, and end with 1.
+    Yield the store that *store* or the configuration names; report an error of Weft in one line, and end with *code*.
 
     A file that has lost commits can still be read: the command says so after its answer and ends with 1.
 
     Args:
         is_endless: the answer may have no end, so lost commits are reported before it.
     """
-    with errors_in_one_line(screen):
+    with errors_in_one_line(screen, code=code):
         url = located(store)
         with opened(url) as source:
             problem = _problem(source, url)

@@ -8,12 +8,15 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
+from weft.cli.completion import statuses_of, workflows
+from weft.cli.left_alone import going_on
 from weft.cli.looking import looking
 from weft.cli.screen import Screen
 from weft.cli.source import Source
 from weft.cli.store_option import StoreOption, located
 from weft.errors import DamagedRow
 from weft.ports.store import DUE, RunRecord, RunStatus
+from weft.views import undriven
 from weft.views.text import ago, count, stamp
 
 _COLUMNS = ("ID", "WORKFLOW", "STATUS", "EVENTS", "CREATED", "UPDATED", "OWNER")
@@ -22,10 +25,14 @@ _PAGE = 1_000
 
 def ls(
     status: Annotated[
-        list[str] | None, typer.Option(help="Only runs in this state; can be used several times.", show_default=False)
+        list[str] | None,
+        typer.Option(
+            help="Only runs in this state; can be used several times.", show_default=False, autocompletion=statuses_of
+        ),
     ] = None,
     workflow: Annotated[
-        str | None, typer.Option(help="Only runs of the workflow of this name.", show_default=False)
+        str | None,
+        typer.Option(help="Only runs of the workflow of this name.", show_default=False, autocompletion=workflows),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The maximum number of runs.")] = 1_000,
     store: StoreOption = None,
@@ -37,23 +44,23 @@ def ls(
     damaged: dict[str, DamagedRow] = {}
     with looking(screen, store) as view:
         records = _records(view, statuses, workflow, limit + 1, lambda error: damaged.setdefault(str(error), error))
-        owners = view.owners()
+        workers = view.workers()
         rest, records = records[limit:], records[:limit]
         if as_json:
-            screen.json([_counted(record, owners.get(record.id)) for record in records], indent=2)
+            screen.json([_counted(record, workers) for record in records], indent=2)
         elif records:
             now = time.time()
-            screen.table(_COLUMNS, [_row(record, owners.get(record.id), now) for record in records])
+            screen.table(_COLUMNS, [_row(record, now) for record in records])
         elif not damaged:
             screen.note(f"no runs{' like that' if status or workflow else ''} in {located(store).shown}")
         if rest:
             screen.note(
                 f"there are more than {count(limit, 'run')}: raise --limit, or ask for a --status or --workflow"
             )
-        left = [record for record in records if record.status in DUE and record.id not in owners]
-        if left and screen.is_terminal and not as_json:
-            command = f"weft resume --all --import MODULE{located(store).option}"
-            screen.note(f"{count(len(left), 'run')} with work left and no owner: {command}")
+        left = [record for record in records if undriven(record, workers=workers)]
+        if left and not as_json:
+            command = going_on(view, left, located(store).option)
+            screen.note(f"no process drives {count(len(left), 'run')} with work left; to go on: {command}")
         for problem in damaged:
             screen.complain(problem)
         if damaged:
@@ -84,15 +91,19 @@ def _records(
     return found
 
 
-def _row(record: RunRecord, owner: str | None, now: float) -> tuple[str, ...]:
-    holder = owner or ("none" if record.status in DUE else "")
+def _row(record: RunRecord, now: float) -> tuple[str, ...]:
+    holder = record.owner or ("none" if record.status in DUE else "")
     times = ago(now - record.created_at), ago(now - record.updated_at)
     return record.id, record.workflow, record.status, str(record.head), *times, holder
 
 
-def _counted(record: RunRecord, owner: str | None) -> dict[str, Any]:
+def _counted(record: RunRecord, workers: int | None) -> dict[str, Any]:
     """Return the record of a run, with how many failures there are: ``weft show`` lists them."""
-    return as_data(record, owner) | {"failures": record.failures, "dead_letters": record.dead_letters}
+    return as_data(record, record.owner) | {
+        "failures": record.failures,
+        "dead_letters": record.dead_letters,
+        "is_interrupted": undriven(record, workers=workers) is not None,
+    }
 
 
 def as_data(record: RunRecord, owner: str | None) -> dict[str, Any]:

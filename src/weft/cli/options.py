@@ -9,7 +9,17 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-RunId = Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)]
+from weft.cli.completion import run_ids
+
+RunId = Annotated[
+    str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False, autocompletion=run_ids)
+]
+RunIds = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID]...", help="The ids of runs.", show_default=False, autocompletion=run_ids),
+]
+Value = Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or @FILE with JSON.", show_default=False)]
+Key = Annotated[str | None, typer.Option(help="Makes sending the same message twice harmless.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 Modules = Annotated[
     list[str] | None,

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
+from shlex import quote
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from weft.cli.changing import check_code
+from weft.cli.live import awaited
 from weft.cli.logged import logged
 from weft.cli.modules import context as context_at
 from weft.cli.modules import imported
-from weft.cli.options import Context, Modules
+from weft.cli.options import Context, Modules, RunIds
 from weft.cli.progress import Progress
 from weft.cli.report import report
 from weft.cli.screen import Screen, errors_in_one_line, text_of
@@ -46,9 +49,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
 
 
 def resume(
-    runs: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="The ids of runs.", show_default=False)
-    ] = None,
+    runs: RunIds = None,
     store: StoreOption = None,
     modules: Modules = None,
     context: Context = None,
@@ -167,13 +168,18 @@ async def _go_on(url: StoreUrl, candidates: list[Candidate], context: dict[str, 
     async with AsyncRunner(url.text, context=context) as runner:
         with Progress(screen, len(candidates)) as progress:
             went_well = await asyncio.gather(
-                *(_take(runner, candidate, turns, screen, progress) for candidate in candidates)
+                *(_take(runner, candidate, turns, screen, progress, url.option) for candidate in candidates)
             )
     return went_well.count(False)
 
 
 async def _take(
-    runner: AsyncRunner, candidate: Candidate, turns: asyncio.Semaphore, screen: Screen, progress: Progress
+    runner: AsyncRunner,
+    candidate: Candidate,
+    turns: asyncio.Semaphore,
+    screen: Screen,
+    progress: Progress,
+    option: str,
 ) -> bool:
     run_id = candidate.id
     hooks = WorkerHooks(
@@ -184,7 +190,11 @@ async def _take(
         progress.begun(run_id, candidate.changed)
         try:
             handle = await runner.resume(run_id, workflow=candidate.workflow, hooks=hooks)
-            run: Run = await handle.wait()
+            telling = asyncio.ensure_future(_tell_waits(runner, run_id, screen, option))
+            try:
+                run: Run = await handle.wait()
+            finally:
+                telling.cancel()
             await runner.stop(run_id)
         except WeftError as error:
             progress.ended()
@@ -193,3 +203,19 @@ async def _take(
         progress.ended()
         report(screen, run)
         return not run.failed
+
+
+async def _tell_waits(runner: AsyncRunner, run_id: RunId, screen: Screen, option: str) -> None:
+    """Say what the run waits for whenever that is something else, and the command that answers."""
+    told: list[str] = []
+
+    def untold(run: Run) -> list[str]:
+        return [name for name in awaited(run) if name not in told]
+
+    with suppress(WeftError):  # it has ended, which its own wait reports
+        while True:
+            run: Run = await runner.wait_until(run_id, lambda run: bool(untold(run)))
+            for name in untold(run):
+                screen.note(f"{run_id}: waits for the signal {name!r}; Ctrl-C ends this, and it goes on waiting")
+                screen.note(f"{run_id}: to answer: weft signal {quote(run_id)} {quote(name)} VALUE{option}")
+                told.append(name)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from weft.cli.completion import components
 from weft.cli.options import AsJson, By, Context, Modules, RunId, caller
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import StoreOption, located
@@ -15,7 +16,12 @@ def retry(
     run: RunId,
     component: Annotated[
         str | None,
-        typer.Argument(metavar="COMPONENT", help="Only the failures of this component.", show_default=False),
+        typer.Argument(
+            metavar="COMPONENT",
+            help="Only the failures of this component.",
+            show_default=False,
+            autocompletion=components,
+        ),
     ] = None,
     store: StoreOption = None,
     modules: Modules = None,

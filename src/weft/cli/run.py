@@ -41,7 +41,7 @@ def run(
         from weft.cli.modules import split, workflow_at
 
         try:
-            url = located(store)
+            url = located(store, memory=True)
         except StoreNotNamed:
             url = MEMORY
             screen.note("no store is named, so nothing is kept: --store runs.db keeps the run")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,28 +74,27 @@ def next(  # noqa: A001 - the name of the command
 @schedules.command()
 def pause(name: Name, store: StoreOption = None, by: By = None, as_json: AsJson = False) -> None:
     """Let a schedule start nothing until it is unpaused."""
-    screen = Screen()
-    with _runner(screen, store) as runner:
-        runner.pause(name, by=caller(by))
-        _done(screen, name, "paused", as_json=as_json)
+    _change(store, name, lambda runner: runner.pause(name, by=caller(by)), "paused", as_json=as_json)
 
 
 @schedules.command()
 def unpause(name: Name, store: StoreOption = None, by: By = None, as_json: AsJson = False) -> None:
     """Let a schedule start runs again, from now on."""
-    screen = Screen()
-    with _runner(screen, store) as runner:
-        runner.unpause(name, by=caller(by))
-        _done(screen, name, "goes on", as_json=as_json)
+    _change(store, name, lambda runner: runner.unpause(name, by=caller(by)), "goes on", as_json=as_json)
 
 
 @schedules.command()
 def remove(name: Name, store: StoreOption = None, by: By = None, as_json: AsJson = False) -> None:
     """Remove a schedule; its runs stay."""
+    _change(store, name, lambda runner: runner.unschedule(name, by=caller(by)), "removed", as_json=as_json)
+
+
+def _change(store: str | None, name: str, act: Callable[[Runner], object], what: str, *, as_json: bool) -> None:
+    """Let a runner *act* on the schedule *name*, and print *what* that has done."""
     screen = Screen()
     with _runner(screen, store) as runner:
-        runner.unschedule(name, by=caller(by))
-        _done(screen, name, "removed", as_json=as_json)
+        act(runner)
+        _answer(screen, {"name": name, "done": what}, f"{name}: {what}", as_json=as_json)
 
 
 @schedules.command()
@@ -111,17 +110,15 @@ def backfill(
     screen = Screen()
     with _runner(screen, store) as runner:
         count = runner.backfill(name, _time(since), _time(until), by=caller(by))
-        if as_json:
-            screen.json({"name": name, "firings": count}, indent=2)
-        else:
-            screen.line(f"{name}: {count:,} times; a worker that knows the workflow starts their runs")
+        text = f"{name}: {count:,} times; a worker that knows the workflow starts their runs"
+        _answer(screen, {"name": name, "firings": count}, text, as_json=as_json)
 
 
-def _done(screen: Screen, name: str, what: str, *, as_json: bool) -> None:
+def _answer(screen: Screen, data: Any, text: str, *, as_json: bool) -> None:
     if as_json:
-        screen.json({"name": name, "done": what}, indent=2)
+        screen.json(data, indent=2)
     else:
-        screen.line(f"{name}: {what}")
+        screen.line(text)
 
 
 def _time(text: str) -> datetime:

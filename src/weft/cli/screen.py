@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from shlex import quote
 from typing import Any
 
 import typer
@@ -17,7 +18,15 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from weft.errors import HistoryTruncated, RunExists, RunNotFound, StoreNotNamed, WeftError
+from weft.errors import (
+    HistoryTruncated,
+    RunClosed,
+    RunExists,
+    RunNotFound,
+    ScheduleNotFound,
+    StoreNotNamed,
+    WeftError,
+)
 from weft.views.text import as_json, plain
 
 
@@ -130,7 +139,26 @@ def text_of(error: WeftError) -> str:
             f"the log of run {error.run_id!r} was truncated: the events before {error.first:,} were removed, and this "
             "needs them; weft show and weft log have what is left"
         )
-    return str(error)
+    if isinstance(error, RunClosed):
+        return _closed(error)
+    if isinstance(error, ScheduleNotFound):
+        return f"no schedule {error.name!r} is stored here; weft schedules lists those that are"
+    return " ".join(str(error).split("\n"))  # the message of a step's error may have several lines
+
+
+def _closed(error: RunClosed) -> str:
+    """Return why a run accepts nothing more, and the command that helps."""
+    run = quote(error.run_id)
+    match error.status:
+        case "cancelled":
+            why, advice = f"was cancelled ({error.reason or 'no reason given'})", "start another one with weft run"
+        case "completed":
+            why, advice = "has completed", f"start another one with weft run, or weft fork {run}"
+        case "failed":
+            why, advice = "has failed", f"weft retry {run} runs again what failed"
+        case _:
+            why, advice = "is not open: it finishes with the input that it has", "start another one with weft run"
+    return f"run {error.run_id!r} {why}, and accepts nothing more; {advice}"
 
 
 @contextmanager

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from weft.cli.options import AsJson, By, RunId, caller, parsed
-from weft.cli.screen import Screen, errors_in_one_line
-from weft.cli.store_option import StoreOption, located
+from weft.cli.options import AsJson, By, Key, RunId, Value, caller, parsed
+from weft.cli.screen import Screen
+from weft.cli.store_option import StoreOption
+from weft.errors import RunClosed
+from weft.ports.store import FINISHED
 
 
 def send(
     run: RunId,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or @FILE with JSON.", show_default=False)],
-    key: Annotated[
-        str | None, typer.Option(help="Makes sending the same input twice harmless.", show_default=False)
-    ] = None,
+    value: Value,
+    key: Key = None,
     store: StoreOption = None,
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Send a run that is open a further input."""
-    screen = Screen()
-    given = parsed(value, "VALUE")
-    with errors_in_one_line(screen):
-        from weft.cli.changing import changing, told_later
+    from weft.cli.changing import leaving
 
-        url = located(store)
-        with changing(url) as (runner, source):
-            runner.send(run, given, key=key, by=caller(by))
-            told_later(screen, url, source, run, "the input is stored", as_json=as_json)
+    given = parsed(value, "VALUE")
+    with leaving(Screen(), store, run, "the input", as_json=as_json) as (runner, source):
+        found = source.read(run)
+        if found.record.status not in FINISHED:  # else the runner refuses it
+            memory = found.run().memory
+            if memory.is_ending and (key is None or key not in (memory.keys or {})):
+                raise RunClosed(run, status=found.record.status)
+        runner.send(run, given, key=key, by=caller(by))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from shlex import quote
 from typing import Annotated, Any
 
 import msgspec
@@ -11,10 +12,12 @@ import typer
 
 from weft.cli import stored
 from weft.cli.glyphs import glyph, style
-from weft.cli.live import view_for
+from weft.cli.left_alone import left_alone
+from weft.cli.live import answers, view_for
 from weft.cli.log import event_data
 from weft.cli.looking import looking
 from weft.cli.ls import as_data
+from weft.cli.options import RunId
 from weft.cli.report import outcome_data, report
 from weft.cli.screen import Screen
 from weft.cli.source import Source
@@ -25,7 +28,8 @@ from weft.core.plan.node import Kind
 from weft.core.run.run import Run
 from weft.errors import RunNotFound
 from weft.ports.store import DUE, FINISHED, RunRecord
-from weft.views import attention
+from weft.views import Undriven, attention, importing
+from weft.views.code import modules_of
 from weft.views.event_text import error_line
 from weft.views.text import ago, count, shown, stamp, took
 
@@ -37,7 +41,7 @@ _SHOWN_TRACEBACK = 8  # lines, the last ones
 
 
 def show(
-    run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
+    run: RunId,
     store: StoreOption = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Show its components live, until the run has finished.")
@@ -54,12 +58,14 @@ def show(
             return
         found = view.read(run)
         here = found.run()
+        option = located(store).option
+        left = left_alone(view, here, option)
         children = {child: _state(view, child, component) for child, component in here.children.items()}
         if as_json:
-            screen.json(_data(found, here), indent=2)
+            screen.json(_data(found, here) | _left(left), indent=2)
             return
         _head(screen, found, here)
-        _attention(screen, found, here)
+        _attention(screen, found, here, left, option)
         _components(screen, here)
         _waterfall(screen, here)
         _inputs(screen, here)
@@ -99,9 +105,13 @@ def _follow(screen: Screen, reader: stored.RunReader, option: str, *, as_json: b
         report(screen, run)
 
 
-def _attention(screen: Screen, found: stored.Stored, run: Run) -> None:
-    """Print what a person should know first."""
-    lines = attention(run, found.record, now=time.time())
+def _left(left: Undriven | None) -> dict[str, Any]:
+    return {"is_interrupted": left is not None, "undriven": None if left is None else msgspec.structs.asdict(left)}
+
+
+def _attention(screen: Screen, found: stored.Stored, run: Run, left: Undriven | None, option: str) -> None:
+    """Print what a person should know first, and the commands that help; *option* names the store in them."""
+    lines = attention(run, found.record, now=time.time(), left=left)
     if lines:
         screen.line()
     for line in lines:
@@ -109,6 +119,21 @@ def _attention(screen: Screen, found: stored.Stored, run: Run) -> None:
         why = f": {line.error}" if line.error else ""
         more = f", {line.detail}" if line.detail else ""
         screen.line(f"{glyph(line.state)} {text}{why}{more}", style=style(line.state))
+    for command in _commands(run, {line.action for line in lines}, left, option):
+        screen.line(f"  {command}", style="dim")
+
+
+def _commands(run: Run, actions: set[str], left: Undriven | None, option: str) -> list[str]:
+    """Return the commands for *actions*, each with its purpose."""
+    commands = answers(run, option) if "answer" in actions else []
+    code = f"{quote(run.id)}{importing(modules_of(run.workflow))}{option}"
+    if "retry" in actions:
+        commands.append(f"to run it again: weft retry {code}")
+    if left is not None:
+        commands.append(f"to go on: {left.command}")
+    elif "resume" in actions:
+        commands.append(f"to go on: weft resume {code}")
+    return commands
 
 
 def _waterfall(screen: Screen, run: Run) -> None:

@@ -2,41 +2,59 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.options import AsJson, By, RunId, caller, parsed
-from weft.cli.screen import Screen, errors_in_one_line
-from weft.cli.store_option import StoreOption, located
-from weft.errors import UnresolvedFunction
+from weft.cli.completion import signals
+from weft.cli.options import AsJson, By, Key, RunId, Value, caller, parsed
+from weft.cli.screen import Screen
+from weft.cli.store_option import StoreOption
+from weft.core.components.wait_for import WaitFor
+from weft.errors import InvalidSignal, UnresolvedFunction
+from weft.ports.store import FINISHED
+from weft.views.json_schema import misfit
+
+if TYPE_CHECKING:
+    from weft.core.workflow import Workflow
 
 
 def signal(
     run: RunId,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the signal.", show_default=False)],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or @FILE with JSON.")] = "null",
-    key: Annotated[
-        str | None, typer.Option(help="Makes sending the same signal twice harmless.", show_default=False)
-    ] = None,
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="The name of the signal.", show_default=False, autocompletion=signals),
+    ],
+    value: Value = "null",
+    key: Key = None,
     store: StoreOption = None,
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Send a run a signal, such as the answer that it waits for."""
-    screen = Screen()
-    given = parsed(value, "VALUE")
-    with errors_in_one_line(screen):
-        from weft.cli.changing import changing, told_later
+    from weft.cli.changing import leaving
 
-        url = located(store)
-        with changing(url) as (runner, source):
-            found = source.read(run)
-            if found.record.status not in ("completed", "failed", "cancelled"):
-                # On a copy: an unknown name or a wrong value is refused here and now.  A class that is not imported
-                # here cannot judge the value; the process that drives the run does.
-                with suppress(UnresolvedFunction):
-                    found.run().signal(name, given)
-            runner.signal(run, name, given, key=key, by=caller(by))
-            told_later(screen, url, source, run, f"the signal {name!r} is stored", as_json=as_json)
+    given = parsed(value, "VALUE")
+    with leaving(Screen(), store, run, f"the signal {name!r}", as_json=as_json) as (runner, source):
+        found = source.read(run)
+        if found.record.status not in FINISHED:
+            # On a copy: an unknown name or a wrong value is refused here and now.
+            here = found.run()
+            try:
+                here.signal(name, given)
+            except UnresolvedFunction:  # the class is not imported here; what its definition says of it is
+                check_described(here.workflow, name, given)
+        runner.signal(run, name, given, key=key, by=caller(by))
+
+
+def check_described(workflow: Workflow, name: str, value: object) -> None:
+    """
+    Check that *value* fits a wait of *workflow* for the signal *name*, by the JSON Schemas in its definition.
+
+    Raises:
+        InvalidSignal: it fits none; the error names the field that is wrong.
+    """
+    waits = [each for each in workflow.components.values() if isinstance(each, WaitFor) and each.signal == name]
+    found = [None if each.schema is None else misfit(each.schema.json, value) for each in waits]
+    if found and all(found):
+        raise InvalidSignal(name, str(found[0]))

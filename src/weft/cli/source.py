@@ -6,21 +6,25 @@ drives nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.cli import stored
 from weft.core.events import AnyEvent, LogTruncated
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import DamagedRow, RunNotFound
+from weft.errors import CommandError, DamagedRow, RunNotFound
 from weft.ports.store import RunRecord, RunStatus
 from weft.stores import SQLiteView
 from weft.typing import RunId
 
 if TYPE_CHECKING:
     from weft.cli.store_option import StoreUrl
+    from weft.fleet import Client
     from weft.runner import Runner
+
+_HAS_INBOX = "select 1 from sqlite_master where type = 'table' and name = 'inbox'"
+_INBOX = "select r.id, count(*), min(m.at) from inbox m join runs r on r.key = m.run group by r.key order by r.id"
 
 Damaged = Callable[[DamagedRow], object]
 
@@ -38,7 +42,7 @@ class Source(Protocol):
         limit: int = 100,
         damaged: Damaged | None = None,
     ) -> Sequence[RunRecord]:
-        """Return a page of runs, newest first; *damaged* is told of those that cannot be read."""
+        """Return a page of runs, newest first; *damaged* is called for each run that cannot be read."""
         ...
 
     def count(self, *, statuses: Collection[RunStatus] | None = None) -> int:
@@ -47,6 +51,10 @@ class Source(Protocol):
 
     def owners(self, run: RunId | None = None) -> Mapping[RunId, str]:
         """Return the processes that own runs, in words, as far as they are alive."""
+        ...
+
+    def workers(self) -> int | None:
+        """Return how many workers are alive; None if the store is not that of a fleet."""
         ...
 
     def find(self, run: RunId) -> RunRecord:
@@ -68,6 +76,14 @@ class Source(Protocol):
 
 class FileSource(SQLiteView):
     """The file of a SQLite store: nothing in it is changed."""
+
+    def inbox(self) -> list[tuple[RunId, int, float]]:
+        """Return for each run that has messages: its id, how many, and when the oldest came."""
+        return self.ask(lambda db: db.execute(_INBOX).fetchall() if db.execute(_HAS_INBOX).fetchone() else [])
+
+    def workers(self) -> int | None:
+        """Return None: a file has no workers."""
+        return None
 
     def find(self, run: RunId) -> RunRecord:
         """Return the record of a run; a damaged index is not taken for a run that is missing."""
@@ -94,6 +110,12 @@ class RunnerSource:
 
     def __init__(self, runner: Runner, url: str) -> None:
         self._runner, self._url = runner, url
+        self._client: Client | None = None
+
+    def close(self) -> None:
+        """Close what it has opened itself."""
+        if self._client is not None:
+            self._client.close()
 
     def list(
         self,
@@ -123,6 +145,14 @@ class RunnerSource:
             ):
                 found += page
         return {record.id: record.owner for record in found if record.owner is not None}
+
+    def workers(self) -> int | None:
+        """Return how many workers are alive."""
+        if self._client is None:
+            from weft.fleet import Client
+
+            self._client = Client(self._url).open()
+        return len(self._client.workers())
 
     def find(self, run: RunId) -> RunRecord:
         """Return the record of a run."""
@@ -187,10 +217,15 @@ def opened(url: StoreUrl) -> Generator[Source, None, None]:
         StoreError: it is not there, or cannot be read.
     """
     if url.file is not None:
+        if not url.is_given and not url.file.exists():  # the store of a project in which nothing has run yet
+            raise CommandError(
+                f"there are no runs yet in {url.shown}; the first one creates it: "
+                "weft run MODULE:WORKFLOW --input VALUE"
+            )
         with FileSource(url.file) as view:
             yield view
     else:
         from weft.runner import Runner
 
-        with Runner(url.text) as runner:
-            yield RunnerSource(runner, url.text)
+        with Runner(url.text) as runner, closing(RunnerSource(runner, url.text)) as source:
+            yield source

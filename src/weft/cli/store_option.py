@@ -13,6 +13,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import msgspec
@@ -52,6 +53,16 @@ class StoreUrl(msgspec.Struct, frozen=True):
         return Path(rest.removeprefix("//")) if scheme == "sqlite" and rest else None
 
     @property
+    def is_memory(self) -> bool:
+        """Whether it lives in the memory of one process."""
+        return self.text == "memory:"
+
+    @property
+    def is_database(self) -> bool:
+        """Whether it is a PostgreSQL database."""
+        return self.text.startswith(("postgresql://", "postgres://"))
+
+    @property
     def shown(self) -> str:
         """The text without a password."""
         return _PASSWORD.sub(r"\1:***", self.text)
@@ -59,16 +70,19 @@ class StoreUrl(msgspec.Struct, frozen=True):
     @property
     def option(self) -> str:
         """The option that names it in a command that a message proposes; empty if that can be left out."""
-        return f" --store {self.shown}" if self.is_given else ""
+        return f" --store {quote(self.shown)}" if self.is_given else ""
 
 
-def located(given: str | None) -> StoreUrl:
+def located(given: str | None, *, memory: bool = False) -> StoreUrl:
     """
     Return the store that *given*, the environment or a TOML file names.
 
+    Args:
+        memory: whether ``memory:`` will do: only a command that starts its runs itself finds any there.
+
     Raises:
         StoreNotNamed: none of them names one.
-        CommandError: a TOML file cannot be read, or names something else.
+        CommandError: a TOML file cannot be read, or what is named is not a store that can be used.
     """
     if given is not None:
         text, is_given = given, True
@@ -78,7 +92,14 @@ def located(given: str | None) -> StoreUrl:
         text, is_given = _configured(Path.cwd()), False
     if not text.strip():
         raise StoreNotNamed
-    return StoreUrl(text, is_given)
+    url = StoreUrl(text.strip(), is_given)
+    if url.is_memory and not memory:
+        raise CommandError("memory: is in the process that has its runs; use a file or a database: --store runs.db")
+    if not (url.is_memory or url.is_database or url.file is not None):
+        raise CommandError(
+            f"{url.shown} is not a store; use --store runs.db for a file, or --store postgresql://user@host/database"
+        )
+    return url
 
 
 def database(given: str | None) -> str:
@@ -90,7 +111,7 @@ def database(given: str | None) -> str:
         CommandError: it is not a database.
     """
     url = located(given)
-    if not url.text.startswith(("postgresql://", "postgres://")):
+    if not url.is_database:
         raise CommandError(f"{url.shown} has no fleet: use --store postgresql://user@host/database")
     return url.text
 

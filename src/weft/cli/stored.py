@@ -278,7 +278,7 @@ def check(view: SQLiteView, run: RunId) -> Checked:
 
 
 async def check_stored(store: Any, run: RunId) -> Checked:
-    """As :func:`check`, of a run in *store*, a log store that is open."""
+    """Like :func:`check`, for a run in *store*, an open log store."""
     loaded = await store.load(run)
     snapshot = await store.load_snapshot(run) if loaded.record.first > 1 else None
     needed = references(segment.body for segment in loaded.segments)

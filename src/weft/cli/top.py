@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -21,8 +21,9 @@ from weft.cli.store_option import StoreOption, located
 from weft.core.draw.progress import duration
 from weft.core.run.run import Run
 from weft.errors import CorruptLog, RunNotFound
-from weft.ports.store import DUE, FINISHED, RunRecord, RunStatus
-from weft.views import Attention, Cell, attention, strip
+from weft.ports.store import FINISHED, RunRecord, RunStatus
+from weft.views import Attention, Cell, Undriven, attention, strip, undriven
+from weft.views.code import modules_of
 from weft.views.text import plain
 
 _ORDER: Final[tuple[RunStatus, ...]] = (*("parked", "failed", "running", "waiting", "idle", "cancelled", "completed"),)
@@ -39,8 +40,8 @@ class TopLine(msgspec.Struct, frozen=True):
     record: RunRecord
     why: Attention | None = None
     strip: tuple[Cell, ...] = ()
-    is_interrupted: bool = False
-    """Whether it has work left, and no living process drives it."""
+    left: Undriven | None = None
+    """Says that it has work left, and that no process drives it."""
 
 
 def top(
@@ -53,8 +54,8 @@ def top(
     """Show all runs live, those that need attention first; Ctrl-C ends it.  Without a terminal, print them once."""
     screen = Screen()
     with looking(screen, store, is_endless=True) as view:
-        seen = _Seen(view)
-        name = located(store).shown
+        url = located(store)
+        seen, name = _Seen(view, url.option), url.shown
         if as_json:
             counts, lines = seen.look(limit or 50)
             runs = [as_data(line.record, line.record.owner) | _why(line) for line in lines]
@@ -85,15 +86,15 @@ def _live(screen: Screen, seen: _Seen, name: str, limit: int | None) -> None:
 class _Seen:
     """Reads the runs of a store again and again; one that has not changed is not read again."""
 
-    def __init__(self, view: Source) -> None:
-        self._view = view
+    def __init__(self, view: Source, option: str) -> None:
+        self._view, self._option = view, option
         self._kept: dict[tuple[str, int, str], Run] = {}
 
     def look(self, most: int) -> tuple[dict[str, int], list[TopLine]]:
         """Return how many runs there are of each status, and *most* of them."""
         counts: dict[str, int] = {status: self._view.count(statuses=[status]) for status in _ORDER}
-        owners = self._view.owners()
-        lines = [self._line(record, owners) for record in self._records(most)]
+        workers = self._view.workers()
+        lines = [self._line(record, workers) for record in self._records(most)]
         present = {(line.record.id, line.record.head, line.record.status) for line in lines}
         self._kept = {key: run for key, run in self._kept.items() if key in present}
         return counts, lines
@@ -107,10 +108,9 @@ class _Seen:
             left -= len(found)
             yield from found
 
-    def _line(self, record: RunRecord, owners: Mapping[str, str]) -> TopLine:
-        is_interrupted = record.status in DUE and record.id not in owners
+    def _line(self, record: RunRecord, workers: int | None) -> TopLine:
         if record.head > _READ_WHOLE:
-            return TopLine(record, is_interrupted=is_interrupted)
+            return TopLine(record, left=undriven(record, workers=workers, option=self._option))
         key = (record.id, record.head, record.status)
         try:
             run = self._kept.get(key) or self._view.read(record.id).run()
@@ -118,13 +118,16 @@ class _Seen:
             return TopLine(record, Attention("failed", "cannot be read", error=str(error)))
         self._kept[key] = run
         why = next(iter(attention(run, record, now=time.time())), None)
-        return TopLine(record, why, strip(run), is_interrupted=is_interrupted)
+        modules = modules_of(run.workflow)
+        left = undriven(record, workers=workers, modules=modules, option=self._option)
+        return TopLine(record, why, strip(run), left)
 
 
 def _why(line: TopLine) -> dict[str, Any]:
     why = None if line.why is None else msgspec.structs.asdict(line.why)
     states = {cell.component: cell.state for cell in line.strip}
-    return {"why": why, "is_interrupted": line.is_interrupted, "components": states}
+    left = None if line.left is None else msgspec.structs.asdict(line.left)
+    return {"why": why, "is_interrupted": left is not None, "undriven": left, "components": states}
 
 
 def _drawn(name: str, counts: dict[str, int], lines: list[TopLine], *, width: int) -> list[Text]:
@@ -160,9 +163,9 @@ def _took(record: RunRecord) -> str:
 
 
 def _said(line: TopLine) -> str:
-    why, is_left = line.why, "no process drives it: weft resume" if line.is_interrupted else ""
+    why, is_left = line.why, "" if line.left is None else f"{line.left.line(time.time()).text}: {line.left.command}"
     if why is None:
         return is_left or (line.record.reason if line.record.status in FINISHED else "")
     text = " ".join(filter(None, (why.component, why.text)))
     said = f"{text}{f': {why.error}' if why.error else ''}{f', {why.detail}' if why.detail else ''}"
-    return f"{said}; {is_left}" if is_left else said
+    return f"{is_left}; {said}" if is_left else said

@@ -9,6 +9,7 @@ import typer
 from weft.cli.options import AsJson, By, Context, RunId, caller
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import StoreOption, located
+from weft.errors import RunClosed
 
 
 def upgrade(
@@ -35,7 +36,10 @@ def upgrade(
         other = workflow_at(workflow)
         given = {} if context is None else context_at(context)
         url = located(store)
-        with changing(url) as (runner, _):
+        with changing(url) as (runner, source):
+            record = source.find(run)
+            if record.status in ("completed", "cancelled"):  # a preview of what is refused would mislead
+                raise RunClosed(run, record.reason, status=record.status)
             would = runner.upgrade(run, other, again=again or (), preview=True)
         if preview:
             print_preview(screen, would, as_json=as_json)

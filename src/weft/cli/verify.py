@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from weft.cli.looking import looking
+from weft.cli.options import RunId
 from weft.cli.screen import Screen
 from weft.cli.store_option import StoreOption
 from weft.errors import CorruptLog
@@ -14,7 +15,7 @@ from weft.views.text import count
 
 
 def verify(
-    run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
+    run: RunId,
     store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:

@@ -9,11 +9,13 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from weft.cli.completion import workflows
 from weft.cli.looking import looking
 from weft.cli.options import AsJson
 from weft.cli.screen import Screen
 from weft.cli.source import Source
 from weft.cli.store_option import StoreOption, located
+from weft.errors import CommandError
 from weft.ports.store import FINISHED, RunRecord
 from weft.views.text import ago, stamp
 
@@ -37,7 +39,8 @@ class VersionLine(msgspec.Struct):
 
 def versions(
     workflow: Annotated[
-        str | None, typer.Argument(metavar="WORKFLOW", help="Only this workflow.", show_default=False)
+        str | None,
+        typer.Argument(metavar="WORKFLOW", help="Only this workflow.", show_default=False, autocompletion=workflows),
     ] = None,
     store: StoreOption = None,
     as_json: AsJson = False,
@@ -47,7 +50,7 @@ def versions(
     with looking(screen, store) as view:
         lost = _stranded(store, workflow)
         lines = sorted(_lines(view, workflow).values(), key=lambda line: (line.workflow, -line.last))
-        if as_json:
+        if as_json and (lines or workflow is None):
             screen.json([_data(line, lost.get((line.workflow, line.version), 0)) for line in lines], indent=2)
         elif lines:
             now = time.time()
@@ -64,14 +67,16 @@ def versions(
                     f"{name}@{version[:12]} is stranded: {runs:,} runs are due, and no worker that is alive can drive "
                     "them; start one with this code, or weft upgrade the runs"
                 )
+        elif workflow is not None:
+            raise CommandError(f"no run of {workflow!r} is stored here; weft versions lists those that have runs")
         else:
-            screen.note(f"no runs{f' of {workflow}' if workflow else ''} in {located(store).shown}")
+            screen.note(f"no runs in {located(store).shown}")
 
 
 def _stranded(store: str | None, workflow: str | None) -> dict[tuple[str, str], int]:
     """Return how many runs of each version are due that no worker of the fleet can drive; nothing of a file."""
     url = located(store)
-    if url.file is not None or url.text == "memory:":
+    if not url.is_database:
         return {}
     from weft.fleet import Client
 

@@ -26,10 +26,11 @@ MARKS: Final[dict[Reason, str]] = {
     "delayed": "-",
     "sleeping": "z",
     "waiting": "…",
+    "stopped": "╌",
 }
 TEAR: Final = "\u2571\u2571"
 """Stands where a stretch without work is folded."""
-_NAME, _TOTAL = 28, 10
+_NAME = 28
 _NARROWEST = 20
 
 
@@ -46,10 +47,11 @@ def waterfall_lines(run: Run, *, now: float, width: int) -> list[Text]:
     scale = scale_of(fall)
     names = {row.component: _name(row) for row in fall.rows}
     room = min(_NAME, max(cell_len(name) for name in names.values()))
-    track = max(_NARROWEST, width - room - _TOTAL - 6)
-    lines = [_axis(fall, room, track)]
+    longest = max(cell_len(f"{total}{attempts}") for total, attempts in map(_totals, fall.rows))
+    track = max(_NARROWEST, width - room - longest - 4)
+    lines = [_axis(fall, scale, room, track)]
     lines += [_line(row, names[row.component], scale, room, track) for row in fall.rows]
-    lines.append(_legend(fall, scale))
+    lines += _legend(fall, scale, width)
     for line in lines:
         line.truncate(width, overflow="ellipsis")
     return lines
@@ -62,9 +64,17 @@ def _name(row: Row) -> str:
     return f"{'  ' * row.is_part}{name if len(name) <= longest else f'{name[: longest - 1]}…'}{many}"
 
 
-def _axis(fall: Waterfall, room: int, track: int) -> Text:
+def _axis(fall: Waterfall, scale: TimeScale, room: int, track: int) -> Text:
+    """Return the beginning, the end, and the length of each stretch that is folded and whose label has room."""
     end = f"+{duration(fall.end - fall.start)}" if fall.end > fall.start else ""
-    return Text(f"  {' ' * room}  0{end.rjust(track - 1)}", style="dim")
+    cells = list(f"0{end.rjust(track - 1)}")
+    for piece in scale.folded:
+        label = f" {duration(piece.end - piece.start)} "
+        left = round((piece.left + piece.right) / 2 * track) - len(label) // 2
+        left = max(1, min(left, track - len(end) - len(label)))
+        if all(cell == " " for cell in cells[left : left + len(label)]):
+            cells[left : left + len(label)] = label.replace(" ", "\N{NO-BREAK SPACE}")  # taken, for the next label
+    return Text(f"  {' ' * room}  {''.join(cells)}".replace("\N{NO-BREAK SPACE}", " "), style="dim")
 
 
 def _line(row: Row, name: str, scale: TimeScale, room: int, track: int) -> Text:
@@ -79,11 +89,18 @@ def _line(row: Row, name: str, scale: TimeScale, room: int, track: int) -> Text:
         return text
     for mark, colour in _cells(row.bars, scale, track):
         text.append(mark, style=colour)
-    attempts = max(bar.attempt for bar in row.bars)
-    text.append(f"  {duration(sum(row.seconds.values()))}".rstrip())
-    if attempts > 1:
-        text.append(f"  {attempts:,} attempts", style="yellow")
+    total, attempts = _totals(row)
+    text.append(total)
+    text.append(attempts, style="yellow")
     return text
+
+
+def _totals(row: Row) -> tuple[str, str]:
+    """Return how long *row* took and, of several, how many attempts it took, as they stand behind its bars."""
+    if not row.bars:
+        return "", ""
+    attempts = max(bar.attempt for bar in row.bars)
+    return f"  {duration(row.passed)}".rstrip(), f"  {attempts:,} attempts" if attempts > 1 else ""
 
 
 def _cells(bars: Iterable[Bar], scale: TimeScale, track: int) -> list[tuple[str, str]]:
@@ -102,9 +119,16 @@ def _cells(bars: Iterable[Bar], scale: TimeScale, track: int) -> list[tuple[str,
     return cells
 
 
-def _legend(fall: Waterfall, scale: TimeScale) -> Text:
-    parts = [f"{MARKS[reason]} {REASONS[reason]} {duration(seconds)}" for reason, seconds in fall.seconds.items()]
+def _legend(fall: Waterfall, scale: TimeScale, width: int) -> list[Text]:
+    """Return what the characters mean, and how much time each stands for, in as many lines as that needs."""
+    parts = [f"{MARKS[reason]} {REASONS[reason]} {duration(seconds)}" for reason, seconds in fall.passed.items()]
     folded = sum(piece.end - piece.start for piece in scale.folded)
     if folded:
         parts.append(f"{TEAR} {duration(folded)} without work")
-    return Text(f"  {'   '.join(parts)}", style="dim")
+    lines: list[str] = []
+    for part in parts:
+        if lines and cell_len(lines[-1]) + 3 + cell_len(part) <= width:
+            lines[-1] += f"   {part}"
+        else:
+            lines.append(f"  {part}")
+    return [Text(line, style="dim") for line in lines]

@@ -53,7 +53,7 @@ def worker(
     ] = None,
     unprepared: Annotated[bool, typer.Option(help="For a pooler that does not keep prepared statements.")] = False,
     snapshot_every: Annotated[
-        int, typer.Option(min=0, help="Write a snapshot of a run after so many of its events; 0 for never.")
+        int, typer.Option(min=0, help="Write a snapshot of a run after this many of its events; 0 for never.")
     ] = SNAPSHOT_EVERY,
     threads: Annotated[
         int | None, typer.Option(min=1, help="How many threads run plain functions.", show_default=False)
@@ -130,7 +130,7 @@ async def _until_signalled(one: FleetWorker | ShardedWorker | Supervisor, health
     server = None if health_port is None else HealthServer(health_port, one.status)
     try:
         if server is not None:
-            logging.getLogger("weft.fleet").info("health is told on port %d", await server.open())
+            logging.getLogger("weft.fleet").info("health is reported on port %d", await server.open())
         await one.run()
     finally:
         if server is not None:

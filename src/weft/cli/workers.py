@@ -49,4 +49,4 @@ def drain(
         if as_json:
             screen.json({"worker": worker, "wanted": "" if resume else "drain"}, indent=2)
         else:
-            screen.line(f"{worker} is told to claim again" if resume else f"{worker} is told to let its runs go")
+            screen.line(f"{worker} was asked to claim again" if resume else f"{worker} was asked to release its runs")

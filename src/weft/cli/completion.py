@@ -1,0 +1,70 @@
+"""
+Names that the shell proposes when Tab is pressed: runs, components, signals and workflows of the store.
+
+``weft --install-completion`` tells the shell to ask.  A store that cannot be read proposes nothing: an error would be
+printed into the line that is being written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import typer
+
+if TYPE_CHECKING:
+    from weft.cli.source import Source
+
+_MOST: Final = 100
+"""How many names are proposed."""
+_LOOKED_AT: Final = 2_000
+"""How many runs are looked at, the newest ones."""
+
+
+def run_ids(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the ids of runs that begin with *incomplete*, the newest first."""
+    return _proposed(context, incomplete, lambda source: (record.id for record in source.list(limit=_LOOKED_AT)))
+
+
+def workflows(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of workflows that runs follow."""
+    return _proposed(
+        context, incomplete, lambda source: dict.fromkeys(record.workflow for record in source.list(limit=_LOOKED_AT))
+    )
+
+
+def components(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the components of the run that the command names."""
+    return _proposed(context, incomplete, lambda source: source.read(context.params["run"]).run().workflow.components)
+
+
+def signals(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the signals that the run waits for that the command names."""
+    from weft.cli.live import awaited
+
+    return _proposed(context, incomplete, lambda source: awaited(source.read(context.params["run"]).run()))
+
+
+def statuses_of(incomplete: str) -> list[str]:
+    """Return the states of runs."""
+    from weft.ports.store import RunStatus
+
+    return [each for each in get_args(RunStatus) if each.startswith(incomplete)]
+
+
+def _proposed(context: typer.Context, incomplete: str, names: Callable[[Source], Iterable[str]]) -> list[str]:
+    """Return those of the *names* in the store that continue *incomplete* and that a shell takes as one word."""
+    given: Any = context.params.get("store")
+    try:
+        from weft.cli.source import opened
+        from weft.cli.store_option import located
+
+        with opened(located(given)) as source:
+            found = [name for name in names(source) if name.startswith(incomplete) and _is_word(name)]
+    except Exception:  # noqa: BLE001 - there is nowhere to say it
+        return []
+    return found[:_MOST]
+
+
+def _is_word(name: str) -> bool:
+    return name.isprintable() and not any(each.isspace() or each in "'\"\\$`;&|<>()*?[]#~!{}" for each in name)
