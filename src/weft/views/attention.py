@@ -14,7 +14,8 @@ The parts of a run that need attention, the most urgent first: one line for each
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -22,10 +23,11 @@ import msgspec
 from weft.core import events as ev
 from weft.core.diagrams.run_status import progress_of
 from weft.core.draw.progress import Progress, State, duration
+from weft.core.run.deadlines import open_deadlines
 from weft.errors import StepCancelled
-from weft.ports.store import RunRecord
+from weft.ports.store import DUE, RunRecord
 from weft.views.order import in_order
-from weft.views.text import count
+from weft.views.text import ago, count, error_text
 
 if TYPE_CHECKING:
     from weft.core.run.run import Run
@@ -65,6 +67,62 @@ class Cell(msgspec.Struct, frozen=True):
     state: State
 
 
+class Undriven(msgspec.Struct, frozen=True):
+    """A run that has work left and that no process drives."""
+
+    since: float
+    """When its record changed last, in seconds since the epoch: it has been without a process for at most that long."""
+    has_died: bool
+    """Whether its last process died; else it released the run, for instance after Ctrl-C."""
+    has_workers: bool
+    """Whether its store is that of a fleet, whose workers would drive it if one were alive."""
+    command: str
+    """The command that goes on with it."""
+
+    def line(self, now: float) -> Attention:
+        """Return what a person should know about it."""
+        missing = ", and no worker is alive" if self.has_workers else ""
+        died = "its process has died, " if self.has_died else ""
+        detail = f"{died}last change {ago(now - self.since)}"
+        return Attention("waiting", f"no process drives it{missing}", detail=detail, action="resume")
+
+
+def undriven(
+    record: RunRecord, *, workers: int | None = None, modules: Sequence[str] = (), option: str = ""
+) -> Undriven | None:
+    """
+    Return that no process drives the run of *record*, and how it goes on; None if all is well with that.
+
+    A run of a fleet needs none while it waits: as long as a worker is alive, all is well with it.
+
+    Args:
+        record: as the store lists it, where an owner is named only if it is alive.
+        workers: how many workers of the fleet are alive; None if the store is not a fleet's.
+        modules: the modules that have the code of the run, as far as they are known.
+        option: names the store in the command.
+
+    >>> record = RunRecord(id="r 1", workflow="w", created_at=0.0, updated_at=60.0, owner_died=True)
+    >>> found = undriven(record, modules=["shop"], option=" --store runs.db")
+    >>> found.command, found.line(120.0).detail
+    ("weft resume 'r 1' --import shop --store runs.db", 'its process has died, last change 1 min ago')
+    """
+    if record.status not in DUE or record.owner is not None or workers:
+        return None
+    command = "weft worker" if workers is not None else f"weft resume {quote(record.id)}"
+    is_of_fleet = workers is not None
+    return Undriven(record.updated_at, record.owner_died, is_of_fleet, f"{command}{importing(modules)}{option}")
+
+
+def importing(modules: Sequence[str]) -> str:
+    """
+    Return the options of a command that import the code of a run.
+
+    >>> importing(["shop", "shop.mail"]), importing([])
+    (' --import shop --import shop.mail', ' --import MODULE')
+    """
+    return "".join(f" --import {quote(module)}" for module in modules) or " --import MODULE"
+
+
 def strip(run: Run) -> tuple[Cell, ...]:
     """Return the components of *run* in the order of its graph; of a large graph those that say most."""
     progress = progress_of(run.memory)
@@ -81,18 +139,21 @@ def strip(run: Run) -> tuple[Cell, ...]:
     return tuple(cell for cell in cells if id(cell) in kept)
 
 
-def attention(run: Run, record: RunRecord, *, now: float) -> list[Attention]:
+def attention(run: Run, record: RunRecord, *, now: float, left: Undriven | None = None) -> list[Attention]:
     """
     Return what needs attention in *run*.
 
     Args:
         record: what the store knows of the run.
         now: the present, in seconds since the epoch.
+        left: what :func:`undriven` says of it.
     """
     progress = progress_of(run.memory)
     found = [
         *_parked(record),
         *_failed(run, progress),
+        *_due(run, now),
+        *(() if left is None else (left.line(now),)),
         *_waiting(run, now),
         *_retried(run, now),
         *_cancelled(run),
@@ -137,8 +198,7 @@ def _failed(run: Run, progress: dict[str, Progress]) -> Iterable[Attention]:
             text = text.replace("failed", "cancelled", 1)
             yield Attention("cancelled", text, name, last.error.message, held_back, "retry")
             continue
-        error = f"{last.error.type}: {last.error.message}" if last.error.message else last.error.type
-        yield Attention("failed", text, name, error, held_back, "retry")
+        yield Attention("failed", text, name, error_text(last.error), held_back, "retry")
 
 
 def is_cancelled(event: object) -> bool:
@@ -160,17 +220,32 @@ def _held_back(run: Run, name: str, progress: dict[str, Progress]) -> str:
     return f"{shown} cannot start"
 
 
+def _due(run: Run, now: float) -> Iterable[Attention]:
+    """Yield the deadlines of inputs that are not done and are in danger or past, the earliest first."""
+    if not run.memory.has_deadlines:
+        return
+    found = open_deadlines(run.memory, now)
+    for deadline in found:
+        danger, end = deadline.due
+        which = "" if len(found) == 1 else f" of input {deadline.ordinal}"
+        if now >= end:
+            yield Attention("failed", f"the deadline{which} is past", detail=f"for {duration(now - end)}")
+        elif now >= danger:
+            yield Attention("waiting", f"the deadline{which} is in danger", detail=f"{duration(end - now)} left")
+
+
 def _waiting(run: Run, now: float) -> Iterable[Attention]:
     for (name, _), waiting in (run.memory.waiting or {}).items():
         wait, due = waiting.activation.node.wait, waiting.next_at
         left = None if due is None else max(0.0, due - now)
+        detail = (
+            "no timeout" if left is None else f"times out in {duration(left)}" if left else "its timeout has passed"
+        )
         if waiting.attempt:
-            detail = "no timeout" if left is None else f"times out in {duration(left)}"
             yield Attention("waiting", "waits for a completion from outside", name, detail=detail)
         elif wait is None or wait.signal is None:
             yield Attention("waiting", "sleeps" if left is None else f"sleeps for another {duration(left)}", name)
         else:
-            detail = "no timeout" if left is None else f"times out in {duration(left)}"
             yield Attention("waiting", f"waits for the signal {wait.signal!r}", name, detail=detail, action="answer")
 
 
@@ -182,7 +257,7 @@ def _retried(run: Run, now: float) -> Iterable[Attention]:
         if isinstance(event, ev.AttemptFailed) and (event.component, event.inputs) in (memory.attempts or {}):
             last[event.component] = event
     for name, event in last.items():
-        error = f"{event.error.type}: {event.error.message}" if event.error.message else event.error.type
+        error = error_text(event.error)
         following = f"next attempt in {duration(event.retry_at - now)}" if event.retry_at > now else ""
         yield Attention("running", f"attempt {event.attempt} failed", name, error, following)
 

@@ -8,7 +8,7 @@ Events in words: the details beside the name of an event, or a sentence where it
     >>> sentence(refused)
     'signal refused: paid: Expected `int`, by Ada'
 
-Who may not see values passes a *show* that hides them:
+A caller that may not see values passes a *show* that hides them:
 
     >>> sentence(ev.InputReceived(2, "secret", 1), show=lambda value: "hidden")
     'input 1 = hidden'
@@ -17,14 +17,15 @@ Who may not see values passes a *show* that hides them:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from weft.core import events as ev
+from weft.core.draw.progress import duration
 from weft.core.workflow import Workflow
 from weft.log import UnknownEvent
 from weft.log.module_names import kind_of
 from weft.views.attention import is_cancelled
-from weft.views.text import count, shown, stamp, took
+from weft.views.text import count, short_type, shown, stamp, took
 
 Show: TypeAlias = Callable[[Any], str]
 
@@ -43,6 +44,33 @@ def sentence(event: Any, show: Show = shown) -> str:
     verb, tell = words
     told = tell(event, show)
     return f"{verb}{told}" if told else verb.rstrip(": ")
+
+
+class Sentence(NamedTuple):
+    """The sentence of an event in three parts; the middle one is how long until the time *due*, counted from it."""
+
+    before: str
+    left: str = ""
+    after: str = ""
+    due: float | None = None
+
+
+def sentence_in_time(event: Any, show: Show = shown) -> Sentence:
+    """
+    Return what *event* says, where a time that it names is counted from the event.
+
+    >>> from weft.core import events as ev
+    >>> sentence_in_time(ev.TimerStarted(4, "approved", (3,), due=3_600.0, at=60.0))
+    Sentence(before='waits ', left='for up to 59 min', after='', due=3600.0)
+    """
+    text = sentence(event, show)
+    due, at = getattr(event, "retry_at", None) or getattr(event, "due", None), getattr(event, "at", None)
+    if due and at:
+        for absolute, relative in (("again at ", "next in "), ("until ", "for up to ")):
+            before, found, after = text.partition(f"{absolute}{stamp(due)}")
+            if found:
+                return Sentence(before, f"{relative}{duration(max(0.0, due - at))}", after, due)
+    return Sentence(text)
 
 
 def state_after(event: Any) -> str:
@@ -67,7 +95,8 @@ def state_after(event: Any) -> str:
 def error_line(detail: ev.ErrorDetail) -> str:
     """Return an exception on one line."""
     first = detail.message.splitlines()[0] if detail.message else ""
-    return f"{detail.type}: {first}" if first else detail.type
+    kind = short_type(detail.type)
+    return f"{kind}: {first}" if first else kind
 
 
 def _nothing(_: Any, __: Show) -> str:

@@ -49,6 +49,22 @@ def _written(value: object) -> str:
     return repr(value)
 
 
+def short_type(name: str) -> str:
+    """
+    Return the name of an error without its module, which is where one looks second.
+
+    >>> short_type("myapp.payments.CardDeclined"), short_type("ValueError")
+    ('CardDeclined', 'ValueError')
+    """
+    return name.rpartition(".")[2] or name
+
+
+def error_text(error: Any) -> str:
+    """Return an error of the log on one line: its type without the module, and its message."""
+    kind = short_type(error.type)
+    return f"{kind}: {error.message}" if error.message else kind
+
+
 def as_json(value: Any, depth: int = 0) -> Any:
     """Return *value* as JSON data; values that JSON cannot hold are described in words."""
     if value is None or isinstance(value, bool | str):

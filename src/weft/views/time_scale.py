@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from weft.core import events as ev
 from weft.views.waterfall import Waterfall
 
 FOLD: Final = 0.04
@@ -27,8 +28,8 @@ FOLD: Final = 0.04
 _SHARE: Final = 0.1
 """A stretch in which nothing runs is folded if it is longer than this share of what is left of the whole."""
 
-_FINEST: Final = 1e-6
-"""Seconds; a run that works for less than that only waits."""
+_FINEST: Final = ev.PRECISION
+"""Seconds; nothing is folded for less work than that, which the times of a log do not tell from none."""
 
 
 class Piece(msgspec.Struct, frozen=True):

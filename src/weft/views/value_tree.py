@@ -20,7 +20,9 @@ from weft.views.text import plain, shown
 WIDE: Final = 50
 """How many parts of one value are shown."""
 DEEP: Final = 6
-"""How deep they nest before they are shown as text."""
+"""How deep they nest before only their size is shown."""
+LONGEST: Final = 400
+"""How many characters of a text are shown."""
 
 
 class ValueTree(msgspec.Struct, frozen=True):
@@ -33,24 +35,59 @@ class ValueTree(msgspec.Struct, frozen=True):
     children: tuple[ValueTree, ...] = ()
     more: int = 0
     """How many parts are not among the children."""
+    path: str = ""
+    """Where it stands in the value: the places of the parts that lead to it, "3.0.7"."""
+    start: int = 0
+    """The number of the part that is the first child."""
 
 
-def value_tree(value: Any, label: str = "", *, start: int = 0, depth: int = 0) -> ValueTree:
+def value_tree(
+    value: Any, label: str = "", *, start: int = 0, depth: int = 0, path: str = "", longest: int = LONGEST
+) -> ValueTree:
     """
     Return the tree of *value*.
 
     Args:
         start: the first of its parts that is shown.
+        path: where *value* stands in another one.
+        longest: how many characters of a text are shown.
     """
     kind = value.type if isinstance(value, Record) else type(value).__name__
-    parts = _parts(value) if depth < DEEP else None
+    parts = _parts(value)
     if parts is None:
-        return ValueTree(label, shown(value, longest=400), kind)
+        text = shown(value, longest=longest)
+        cut = max(0, len(value) - longest) if isinstance(value, str | bytes) else 0
+        return ValueTree(label, text, kind, more=cut, path=path)
     size, pairs = parts
+    if depth >= DEEP:
+        return ValueTree(label, f"{kind} of {size:,}", kind, more=size, path=path)
     children = tuple(
-        value_tree(part, plain(name), depth=depth + 1) for name, part in islice(pairs, start, start + WIDE)
+        value_tree(part, plain(name), depth=depth + 1, path=f"{path}.{place}" if path else str(place), longest=longest)
+        for place, (name, part) in enumerate(islice(pairs, start, start + WIDE), start)
     )
-    return ValueTree(label, f"{kind} of {size:,}", kind, children, max(0, size - start - len(children)))
+    more = max(0, size - start - len(children))
+    return ValueTree(label, f"{kind} of {size:,}", kind, children, more, path, start)
+
+
+def part_of(value: Any, path: str) -> Any:
+    """
+    Return the part of *value* at *path*.
+
+    >>> part_of({"lines": [1, 2, 3], "to": "ada"}, "0.2")
+    3
+
+    Raises:
+        LookupError: there is none.
+    """
+    for place in filter(None, path.split(".")):
+        parts = _parts(value)
+        if parts is None or not (place.isdecimal() and len(place) < 10):
+            raise LookupError(path)
+        for _, value in islice(parts[1], int(place), int(place) + 1):  # noqa: B007 - the value goes on
+            break
+        else:
+            raise LookupError(path)
+    return value
 
 
 def _items(found: dict[Any, Any]) -> tuple[int, Iterable[tuple[str, Any]]]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -31,7 +31,7 @@ from weft.views.order import in_order
 if TYPE_CHECKING:
     from weft.core.run.run import Run
 
-Reason = Literal["queued", "delayed", "limited", "backing_off", "sleeping", "waiting", "running"]
+Reason = Literal["queued", "delayed", "limited", "backing_off", "sleeping", "waiting", "stopped", "running"]
 """Why a component took time."""
 
 REASONS: Final[dict[Reason, str]] = {
@@ -42,6 +42,7 @@ REASONS: Final[dict[Reason, str]] = {
     "delayed": "delayed",
     "sleeping": "sleeping",
     "waiting": "waiting for a signal or a completion",
+    "stopped": "stopped before a retry, fork or takeover",
 }
 """The reasons in words, in the order in which a legend lists them."""
 
@@ -82,6 +83,13 @@ class Row(msgspec.Struct, frozen=True):
     """Whether it is a part of the component in a row before."""
 
     @property
+    def passed(self) -> float:
+        """How much time passed: of many activations, from the beginning of the first to the end of the last."""
+        if self.activations <= 1 or self.start is None or self.end is None:
+            return sum(self.seconds.values())
+        return self.end - self.start
+
+    @property
     def start(self) -> float | None:
         """When it first became ready."""
         return min((bar.start for bar in self.bars), default=None)
@@ -101,6 +109,38 @@ class Waterfall(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...]
     seconds: dict[Reason, float]
     """By reason, summed over all rows, for the reasons that occur."""
+
+    @property
+    def passed(self) -> dict[Reason, float]:
+        """
+        How much time passed for each reason that occurs.
+
+        What several components, or elements of a map, spent at once counts once: no reason takes more than the run.
+        """
+        found: dict[Reason, float] = {}
+        for reason in REASONS:
+            bars = sorted((bar.start, bar.end) for row in self.rows for bar in row.bars if bar.reason == reason)
+            twice = sum(end - start for start, end in bars) - _covered(bars)
+            exact = sum(_exact(row, reason) for row in self.rows)
+            if exact - twice > 0:
+                found[reason] = exact - twice
+        return found
+
+
+def _exact(row: Row, reason: Reason) -> float:
+    """Return how much time *row* took for *reason*; of one activation the log knows that better than its bars."""
+    if row.activations <= 1:
+        return row.seconds.get(reason, 0.0)
+    return sum(bar.end - bar.start for bar in row.bars if bar.reason == reason)
+
+
+def _covered(bars: list[tuple[float, float]]) -> float:
+    """Return how much time *bars*, which are ordered, cover together."""
+    covered, until = 0.0, float("-inf")
+    for start, end in bars:
+        covered += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return covered
 
 
 def waterfall(run: Run, *, now: float | None = None) -> Waterfall:
@@ -233,6 +273,17 @@ def _joined(left: Bar, right: Bar) -> Bar:
     )
 
 
+class Stop(NamedTuple):
+    """A stretch of time in which nothing of a run could go on; without an end, nothing has gone on since."""
+
+    begin: float
+    end: float | None = None
+
+
+_REVISIONS: Final = (ev.RunRetried, ev.RunForked, ev.RunUpgraded, ev.RunnableRetried)
+"""Events that let a run do again what it has done; the log does not say when they happened."""
+
+
 class _Reading:
     """Reads the log once, and remembers when each fact was there."""
 
@@ -248,16 +299,30 @@ class _Reading:
         """When a wait began, a delayed component became ready, or an external step was open or had failed outside."""
         self._outside: dict[Key, list[Bar]] = {}
         """By external step that has not ended: the bars of its attempts, whose functions have returned."""
+        self._done: dict[Key, float] = {}
+        """When an activation ended last: one that runs again after that was retried, or stands behind one that was."""
+        self._revised = 0.0
+        """The time of the last event before the last retry, fork or upgrade, whose own time the log does not know."""
+        self._stops: list[Stop] = []
 
     def read(self, event: Any) -> None:
         """Take one event in."""
-        at = _time_of(event)
+        at, before = _time_of(event), self.last
         if at is not None:
             self.last = max(self.last, at)
             self.first = self.first or at
         self._ended[event.seq] = self.last
+        if isinstance(event, _REVISIONS):
+            self._revised = before
+            if not self._stops or self._stops[-1].end is not None:
+                self._stops.append(Stop(before))
+        elif isinstance(event, ev.RunTakenOver) and at is not None:
+            self._goes_on(at)
+            self._stops.append(Stop(before or at, at))
         if not isinstance(event, ev.Activated):
             return
+        if at is not None or isinstance(event, ev.ENDINGS):  # else it says nothing about time
+            self._goes_on(_began(event, self.last))
         key = (event.component, event.inputs)
         match event:
             case ev.AttemptFailed():
@@ -287,36 +352,84 @@ class _Reading:
             return
         tried = self._attempts.pop(key, [])
         bars, since = self._tried(key, tried)
-        if tried and tried[-1].retry_at > since:
-            bars.append(Bar("backing_off", since, max(since, min(now, tried[-1].retry_at))))
-            since = max(since, min(now, tried[-1].retry_at))
-        if now > since or not bars:
+        for why, left, right in self._held(key, since, max(now, since), tried):
+            if left - since >= _SHORTEST:
+                bars.append(Bar("queued", since, left))
+            bars.append(Bar(why, left, right))
+            since = right
+        if now > since or not bars or reason == "running":
             bars.append(Bar(reason, since, max(now, since), "running" if reason == "running" else "ready"))
         self._add(key, bars)
+
+    def _goes_on(self, at: float) -> None:
+        """Something began to run again *at* this time: until then the run was stopped, if it was."""
+        if self._stops and self._stops[-1].end is None:
+            self._stops[-1] = Stop(self._stops[-1].begin, max(at, self._stops[-1].begin))
+
+    def _held(
+        self, key: Key, since: float, until: float, tried: list[ev.AttemptFailed]
+    ) -> Iterable[tuple[Reason, float, float]]:
+        """Yield for which reasons an activation could not go on between these times, in order and without overlaps."""
+        if tried and tried[-1].retry_at > since:
+            end = min(tried[-1].retry_at, until)
+            yield "backing_off", since, end
+            since = end
+        done = self._done.get(key)
+        own = [] if done is None or self._revised <= done else [Stop(done, self._revised)]
+        for stop in (*own, *self._stops):
+            left, right = max(stop.begin, since), until if stop.end is None else min(stop.end, until)
+            if right > left:
+                yield "stopped", left, right
+                since = right
+
+    def _before(
+        self,
+        key: Key,
+        since: float,
+        start: float,
+        tried: list[ev.AttemptFailed],
+        timing: ev.Timing | None = None,
+    ) -> list[Bar]:
+        """Return what an activation spent the time between *since* and the *start* of an attempt on."""
+        bars: list[Bar] = []
+        for why, left, right in self._held(key, since, start, tried):
+            if left - since >= _SHORTEST:
+                bars.append(Bar("queued", since, left))
+            bars.append(Bar(why, left, right))
+            since = right
+        if timing is not None:
+            waits: list[tuple[Reason, float]] = [("delayed", timing.delayed), ("limited", timing.limited)]
+            if not tried:
+                waits.insert(1, ("backing_off", timing.backing_off))
+            for why, length in waits:
+                taken = min(length, start - since)
+                if taken > 0:
+                    bars.append(Bar(why, since, since + taken))
+                    since += taken
+        if start - since >= _SHORTEST:
+            bars.append(Bar("queued", since, start))
+        return bars
 
     def _open(self, key: Key, event: ev.CompletionAwaited) -> None:
         """The function of an external step has returned, and the step waits to be completed."""
         tried = self._attempts.pop(key, [])
         bars, since = self._tried(key, tried)
         start = max(since, self.last - event.duration_ns / 1e9)
-        for reason, length in self._waits(None, tried, since, start):
-            bars.append(Bar(reason, since, since + length))
-            since += length
-        if start - since >= _SHORTEST:
-            bars.append(Bar("queued", since, start))
+        bars += self._before(key, since, start, tried)
         bars.append(Bar("running", start, self.last, attempt=event.attempt))
         self._outside.setdefault(key, []).extend(bars)
         self._began[key] = self.last
 
     def _ready(self, key: Key, seq: int = 0) -> float:
-        """Return when the activation that ended with the event *seq*, if it has, had all its facts."""
+        """Return when the activation that ended with the event *seq*, if it has, had all its facts, or ended before."""
+        done = self._done.get(key, 0.0)
         began = self._began.pop(key, None)
         if began is not None:
-            return began
+            return max(began, done)
         facts = self._gathered.get(seq)
         addresses = key[1] if facts is None else tuple(fact.address for fact in facts)
         places = (address if isinstance(address, int) else address[0] for address in addresses)
-        return max((self._ended.get(place, self.first) for place in places), default=self.first)
+        return max(done, self.first, *(self._ended.get(place, self.first) for place in places))
 
     def _wait(self, key: Key, reason: Reason, end: float, state: State) -> None:
         self._add(key, [Bar(reason, self._ready(key), end, state)])
@@ -328,12 +441,7 @@ class _Reading:
         for index, failed in enumerate(tried):
             end = max(failed.at or since, since)
             start = max(since, end - failed.duration_ns / 1e9)
-            before = tried[index - 1].retry_at if index else 0.0
-            if before > since:
-                bars.append(Bar("backing_off", since, min(before, start)))
-                since = min(before, start)
-            if start - since >= _SHORTEST:
-                bars.append(Bar("queued", since, start))
+            bars += self._before(key, since, start, tried[:index])
             bars.append(Bar("running", start, end, "failed", is_last=False, attempt=failed.attempt))
             since = end
         return bars, since
@@ -346,42 +454,16 @@ class _Reading:
         seconds = getattr(event, "duration_ns", 0) / 1e9
         start = max(since, end - seconds)
         timing: ev.Timing | None = getattr(event, "timing", None)
-        waits = self._waits(timing, tried, since, start)
-        for reason, length in waits:
-            bars.append(Bar(reason, since, since + length))
-            since += length
-        if start - since >= _SHORTEST:
-            bars.append(Bar("queued", since, start))
+        bars += self._before(key, since, start, tried, timing)
         attempts = event.attempts if isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) else event.attempt
         bars.append(Bar("running", start, max(end, start), _state(event), attempt=attempts))
         self._add(key, bars, seconds)
-
-    @staticmethod
-    def _waits(
-        timing: ev.Timing | None, tried: list[ev.AttemptFailed], since: float, start: float
-    ) -> list[tuple[Reason, float]]:
-        """Return what the last attempt waited for before it started, and how long, within the time there was."""
-        wanted: list[tuple[Reason, float]] = []
-        if tried:
-            wanted.append(("backing_off", max(0.0, tried[-1].retry_at - since)))
-        if timing is not None:
-            wanted.append(("delayed", timing.delayed))
-            if not tried:
-                wanted.append(("backing_off", timing.backing_off))
-            wanted.append(("limited", timing.limited))
-        room = start - since
-        waits: list[tuple[Reason, float]] = []
-        for reason, length in wanted:
-            taken = min(length, room)
-            if taken > 0:
-                waits.append((reason, taken))
-                room -= taken
-        return waits
 
     def _add(self, key: Key, bars: list[Bar], running: float | None = None) -> None:
         """Add the *bars* of one activation, whose last attempt ran for *running* seconds, as the log knows exactly."""
         found = self.found.setdefault(key[0], _Found())
         bars = [*self._outside.pop(key, ()), *bars]
+        self._done[key] = bars[-1].end
         found.add(bars)
         for bar in bars if running is None else bars[:-1]:
             found.spend(bar.reason, bar.end - bar.start)
@@ -399,6 +481,13 @@ def _state(event: Any) -> State:
             return "gated"
         case _:
             return "done"
+
+
+def _began(event: Any, end: float) -> float:
+    """Return when the attempt that *event* is about began to wait or to run, if it ended at *end*."""
+    timing: ev.Timing | None = getattr(event, "timing", None)
+    waited = 0.0 if timing is None else timing.delayed + timing.backing_off + timing.limited
+    return end - waited - float(getattr(event, "duration_ns", 0)) / 1e9
 
 
 def _time_of(event: Any) -> float | None:

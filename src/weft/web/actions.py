@@ -1,5 +1,6 @@
 """
-The actions that a page offers: answer a signal, send an input, retry, cancel, finish, change a policy, fork.
+The actions that a page offers: answer a signal, send an input, retry, cancel, finish, change a policy, fork, and start
+another run like this.
 
 Each is a form that is posted, changes one run, and leads back to it; retry and cancel are also for many runs at once.
 The name of the identity goes into the log.
@@ -9,21 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from shlex import quote
 from typing import Any, Final, cast
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from weft.errors import WeftError
 from weft.fleet.client import AsyncClient
+from weft.ports.store import RunRecord
 from weft.runner.handle import RunHandle
 from weft.runner.runner import AsyncRunner
+from weft.views import importing
 from weft.views.form import filled, is_filled
+from weft.web.again_page import start_again
 from weft.web.fork_page import edit_of
 from weft.web.guard import fields_of, form_of
 from weft.web.policy_page import policy_rule
-from weft.web.rendering import in_path, link, page
+from weft.web.rendering import in_path, link, number_of, page, said
 from weft.web.source import Source
 
 MOST: Final = 200
@@ -59,12 +64,13 @@ async def _policy(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -
 
 async def _fork(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -> str:
     at, new_id, value = form.get("at", ""), form.get("id") or None, edit_of(form.get("value"))
-    place: Any = int(at) if at.isdecimal() else at
+    place: Any = at if number_of(at) is None else number_of(at)
     made = cast("RunHandle[Any]", await runner.fork(id, new_id, at=place, value=value, by=by))
     return f"/runs/{in_path(id)}/compare?with={in_path(made.id)}"
 
 
 ACTIONS: dict[str, Act] = {
+    "again": start_again,
     "policy": _policy,
     "fork": _fork,
     "signal": _signal,
@@ -93,19 +99,33 @@ async def act(request: Request) -> Response:
     id, what = request.path_params["id"], request.path_params["action"]
     action = ACTIONS.get(what)
     if action is None:
-        return PlainTextResponse(f"there is no action {what!r}: use {', '.join(ACTIONS)}\n", 404)
-    runner, here = await request.app.state.source.runner(), f"/runs/{in_path(id)}"
+        return said(request, f"there is no action {what!r}: use {', '.join(ACTIONS)}", 404)
+    source: Source = request.app.state.source
+    runner, here = await source.runner(), f"/runs/{in_path(id)}"
     wants_json = "application/json" in request.headers.get("accept", "")
-    if what == "retry" and not request.app.state.source.can_retry(await runner.find(id)):
-        why = f"run {id!r} has finished, and is retried where its code is: weft retry {id} --import MODULE"
-        return _refused(request, here, why, wants_json=wants_json)
-    if what == "fork" and not request.app.state.source.drives:
-        why = f"a fork is driven where its code is: weft fork {id} --import MODULE"
-        return _refused(request, here, why, wants_json=wants_json)
+    needed = await _without_code(source, await runner.find(id), what)
+    if needed is not None:
+        return _refused(request, here, needed, wants_json=wants_json)
     form, by = await form_of(request), request.state.identity.name
     if what == "retry":
-        return await done(request, partial(retry, request.app.state.source, id, form, by), here)
+        return await done(request, partial(retry, source, id, form, by), here)
     return await done(request, lambda: action(runner, id, form, by), here)
+
+
+async def _without_code(source: Source, record: RunRecord, what: str) -> str | None:
+    """Return why the action *what* needs the code of a run, and the command for that; None if it can be asked for."""
+    if what == "retry" and not source.can_retry(record):
+        command = source.commands.retry([record.id], await source.code_of(record))
+        return f"run {record.id!r} has finished, and is retried where its code is: {command}"
+    if source.drives:
+        return None
+    if what == "fork":
+        return (
+            f"a fork is driven where its code is: weft fork {quote(record.id)}{importing(await source.code_of(record))}"
+        )
+    if what == "again":
+        return "a run is started where its code is: weft run MODULE:WORKFLOW --input …"
+    return None
 
 
 async def retry(source: Source, id: str, form: dict[str, str], by: str) -> None:
@@ -115,7 +135,7 @@ async def retry(source: Source, id: str, form: dict[str, str], by: str) -> None:
 
 
 async def act_on_many(request: Request) -> Response:
-    """Retry or cancel the runs that a form names; those that refuse it are told, the others have done it."""
+    """Retry or cancel the runs that a form names, and report those that refuse it."""
     source: Source = request.app.state.source
     fields, by = await fields_of(request), request.state.identity.name
     what, form = fields.get("action", [""])[-1], {"reason": fields.get("reason", [""])[-1]}
@@ -128,10 +148,10 @@ async def act_on_many(request: Request) -> Response:
         try:
             if what == "cancel":
                 await _cancel(runner, id, form, by)
-            elif source.can_retry(await runner.find(id)):
-                await retry(source, id, {}, by)
+            elif needed := await _without_code(source, await runner.find(id), what):
+                refused.append(needed)
             else:
-                refused.append(f"{id}: retry it where its code is: weft retry {id} --import MODULE")
+                await retry(source, id, {}, by)
         except WeftError as error:
             refused.append(f"{id}: {error}")
     back = fields.get("back", ["/runs"])[-1]

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -27,15 +27,16 @@ from weft.ports.store import Store
 from weft.runner.runner import AsyncRunner
 from weft.views.text import plain
 from weft.web.actions import act, act_on_many
+from weft.web.again_page import again_page
 from weft.web.auth import COOKIE, RANK, Auth, Role, Tokens
 from weft.web.compare_page import compare_page
 from weft.web.fork_page import fork_page
 from weft.web.guard import Guard, SafeHeaders, form_of, remember
 from weft.web.limits_page import limits_page, live_limits
-from weft.web.live import live_run, live_runs
+from weft.web.live import Watches, live_run, live_runs
 from weft.web.policy_page import policy_page
 from weft.web.problems_page import problems_page
-from weft.web.rendering import link, page
+from weft.web.rendering import link, page, said
 from weft.web.run_page import run_page
 from weft.web.runs_page import runs_page
 from weft.web.schedules_page import (
@@ -47,6 +48,7 @@ from weft.web.schedules_page import (
     unpause_schedule,
 )
 from weft.web.source import Source
+from weft.web.value_page import value_page
 from weft.web.versions_page import live_versions, versions_page
 from weft.web.worker_actions import drain_worker, resume_worker
 from weft.web.workers_page import live_workers, workers_page
@@ -63,7 +65,8 @@ class Page(NamedTuple):
 
 
 async def _home(request: Request) -> Response:
-    return RedirectResponse(link(request, "/runs"), 307)
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(link(request, "/runs") + query, 307)
 
 
 PAGES: Final = (
@@ -74,7 +77,9 @@ PAGES: Final = (
     Page("/runs/{id:path}/live", live_run),
     Page("/runs/{id:path}/fork", fork_page, "operate"),
     Page("/runs/{id:path}/policy", policy_page, "operate"),
+    Page("/runs/{id:path}/again", again_page, "operate"),
     Page("/runs/{id:path}/compare", compare_page),
+    Page("/runs/{id:path}/value", value_page),
     Page("/runs/{id:path}/{action}", act, "operate", "POST"),
     Page("/runs/{id:path}", run_page),
     Page("/problems", problems_page),
@@ -125,7 +130,7 @@ def app(
         await source.close()
 
     routes: list[Route | Mount] = [
-        Route(each.path, guard.page(each.answer, each.role), methods=[each.method]) for each in PAGES
+        Route(each.path, guard.page(_with_badge(each), each.role), methods=[each.method]) for each in PAGES
     ]
     routes += [
         Route("/login", _login(guard), methods=["GET", "POST"]),
@@ -138,9 +143,22 @@ def app(
         lifespan=lifespan,
         exception_handlers={RunNotFound: _not_found, HistoryTruncated: _gone, StoreError: _unavailable, 404: _no_page},
     )
-    found.state.source, found.state.values = source, values
+    found.state.source, found.state.values, found.state.watches = source, values, Watches()
     found.state.store = plain(name or (str(store) if isinstance(store, str | Path) else type(store).__name__))
     return found
+
+
+def _with_badge(page: Page) -> Callable[[Request], Awaitable[Response]]:
+    """Return what answers *page*, which then knows how many runs need a person, for the head of the page."""
+    if page.method != "GET" or page.path.endswith("/live") or page.path == "/":
+        return page.answer
+
+    async def answer(request: Request) -> Response:
+        if request.query_params.get("format") != "json":
+            request.state.problems = await request.app.state.source.problems()
+        return await page.answer(request)
+
+    return answer
 
 
 def _login(guard: Guard) -> Callable[[Request], Awaitable[Response]]:
@@ -177,8 +195,8 @@ async def _gone(request: Request, error: Exception) -> Response:
     return page(request, "missing.html", status=410, what=str(error), data={"error": str(error)})
 
 
-async def _no_page(_: Request, __: Exception) -> Response:
-    return PlainTextResponse("there is no such page\n", 404)
+async def _no_page(request: Request, _: Exception) -> Response:
+    return said(request, "there is no such page", 404)
 
 
 async def _unavailable(request: Request, error: Exception) -> Response:

@@ -6,7 +6,6 @@ Only a runner that drives runs can make one.  Where that of the pages drives not
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import msgspec
@@ -18,7 +17,7 @@ from weft.core.fold.event_equality import same_values
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.errors import WeftError
-from weft.web.rendering import data, page
+from weft.web.rendering import data, number_of, page
 from weft.web.source import Source
 
 INPUT = "INPUT"
@@ -28,11 +27,12 @@ async def fork_page(request: Request) -> Response:
     """Show the fork of the run in the address at ``?at=``, with the value ``&value=``."""
     source: Source = request.app.state.source
     query = request.query_params
+    may_see = request.state.identity.may(request.app.state.values)
     record, run = await source.run(request.path_params["id"])
     run.memory.lineage.check_whole()
     places = [INPUT, *(name for name in run.memory.workflow.components if run.memory.lineage.index().get(name))]
     at = query.get("at") or places[-1]
-    place: Any = int(at) if at.isdecimal() else at
+    place: Any = at if number_of(at) is None else number_of(at)
     text = query.get("value")
     preview, wrong = None, None
     try:
@@ -49,11 +49,11 @@ async def fork_page(request: Request) -> Response:
         record=record,
         places=places if at in places else [at, *places],
         at=at,
-        text=as_typed(latest(run, at)) if text is None else text,
+        text=(as_typed(latest(run, at)) if may_see else "") if text is None else text,
         preview=preview,
         wrong=wrong,
         drives=source.drives,
-        command=command(record.id, at, text),
+        command=source.commands.fork(record.id, at, text, source.modules(record)),
     )
 
 
@@ -66,8 +66,9 @@ def latest(run: Run, at: str) -> Any:
     """Return the value that stands at *at* now: an input, what a component made last, or the outcome of an event."""
     if at == INPUT:
         return next((event.value for event in reversed(run.memory.log) if isinstance(event, ev.InputReceived)), None)
-    if at.isdecimal():
-        event = run.memory.log[int(at) - 1] if 0 < int(at) <= len(run.memory.log) else None
+    place = number_of(at)
+    if place is not None:
+        event = run.memory.log[place - 1] if 0 < place <= len(run.memory.log) else None
         return getattr(event, "value", None)
     addresses = run.memory.lineage.index().get(at)
     return run.memory.lineage.fact(addresses[-1]).value if addresses else None
@@ -80,11 +81,3 @@ def as_typed(value: Any) -> str:
     except (TypeError, ValueError):
         return ""
     return text if same_values(msgspec.json.decode(text), value) else ""
-
-
-def command(id: str, at: str, text: str | None) -> str:
-    """Return the command that makes this fork."""
-    words = ["weft", "fork", id, "--at", at]
-    if text is not None and text.strip():
-        words += ["--value", " ".join(text.split())]
-    return f"{shlex.join(words)} --import MODULE"

@@ -12,11 +12,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weft.views.text import plain
 from weft.web.auth import COOKIE, LOCAL, Auth, Identity, Role, Sessions, Tokens
+from weft.web.rendering import said
 
 _log = logging.getLogger("weft.web")
 """Every change that is asked for here, with who asks and what became of it, at the level INFO."""
@@ -68,14 +69,14 @@ class Guard:
 
         async def answered(request: Request) -> Response:
             if self.auth is None and urlsplit(f"//{request.headers.get('host', '')}").hostname not in LOOPBACK:
-                return PlainTextResponse("this dashboard answers requests to localhost only\n", 421)
+                return said(request, "this dashboard answers requests to localhost only", 421)
             identity = await self.identity(request)
             if identity is None:
                 if isinstance(self.auth, Tokens) and request.method == "GET" and _wants_html(request):
                     return RedirectResponse(f"{request.scope.get('root_path', '')}/login", 303)
-                return PlainTextResponse("say who you are: a token is needed\n", 401, {"www-authenticate": "Bearer"})
+                return said(request, "say who you are: a token is needed", 401, {"www-authenticate": "Bearer"})
             if not identity.may(role):
-                return PlainTextResponse(f"{identity.name} has the role {identity.role}, and this needs {role}\n", 403)
+                return said(request, f"{identity.name} has the role {identity.role}, and this needs {role}", 403)
             request.state.identity = identity
             number = request.cookies.get(COOKIE)
             is_new = _bearer(request) is None and self.sessions.find(number) is None
@@ -83,7 +84,7 @@ class Guard:
                 number = self.sessions.open(identity)
             request.state.form = "" if number is None else self.sessions.form_token(number)
             if request.method == "POST" and not await self._is_own(request):
-                return PlainTextResponse("this form is not of this session: reload the page and try again\n", 403)
+                return said(request, "this form is not of this session: reload the page and try again", 403)
             response = await answer(request)
             if request.method == "POST":
                 what = plain(request.url.path)

@@ -11,23 +11,29 @@ from weft.core import events as ev
 from weft.core.components.schema import json_schema
 from weft.core.components.wait_for import WaitFor
 from weft.core.diagrams.run_status import progress_of
-from weft.core.draw.progress import Progress
+from weft.core.draw.progress import Progress, duration
 from weft.core.functions.unresolved import Unresolved
 from weft.core.lineage.fact import Fact
 from weft.core.run.run import Run
 from weft.typing import Address
 from weft.views import value_tree
+from weft.views.elements import place_of
 from weft.views.event_text import state_after
 from weft.views.form import Field, form_fields
-from weft.views.text import shown
+from weft.views.text import error_text, short_type, shown
+from weft.views.traceback_view import TracebackPart, traceback_parts
+from weft.web.value_page import fact_of
 
 ELEMENTS: Final = 60
 """How many activations of one component a page lists."""
 CAUSES: Final = 12
+"""How many facts that one came from are followed."""
+MOST_CAUSES: Final = 40
+"""How many lines the tree of causes has."""
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One activation of the chosen component."""
+    """One activation of the chosen component, or one attempt that failed."""
 
     seq: int
     index: int | None
@@ -36,57 +42,106 @@ class Step(msgspec.Struct, frozen=True):
     attempts: int
     value: str
     error: str = ""
+    retry: str = ""
+    """When it was tried again, of an attempt that failed."""
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """A fact that another one came from."""
+
+    depth: int
+    name: str
+    value: str
+    seq: int | None
+    is_repeated: bool = False
+    """Whether what it came from is shown further up."""
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """Everything about the chosen component."""
+    """Everything about the chosen component, or about one of its elements."""
 
     name: str
     kind: str
     progress: Progress
+    element: int | None
     value: Any
     """The tree of its latest value; None if there is none, or it is hidden."""
     has_value: bool
     attempts: tuple[Step, ...]
-    traceback: str
-    causes: tuple[tuple[str, str], ...]
-    """Components and what they gave, nearest first."""
+    tried: int
+    """How many activations and failed attempts there are."""
+    error: str
+    traceback: tuple[TracebackPart, ...]
+    called_with: tuple[tuple[str, str], ...]
+    causes: tuple[Cause, ...]
+    """The facts that it came from, as a tree: each after the one that it leads to."""
     effects: tuple[tuple[str, str], ...]
+    elements: int
+    """How many elements it has ended with; 0 outside a map."""
     policy: str
     function: str
+    definition: str
+    """The hash of the workflow, which covers the code."""
     waits_for: str | None
     expects: str
     """The type that the value of the signal must have."""
     fields: tuple[Field, ...]
     """The form for that value."""
 
+    @property
+    def tabs(self) -> list[tuple[str, str]]:
+        """The tabs: what the address calls each, and its label."""
+        found = [("value", "Failure" if self.error and not self.has_value else "Value")]
+        found += [("causes", "Causes"), ("effects", f"Effects {len(self.effects)}" if self.effects else "Effects")]
+        found += [("attempts", f"Attempts {self.tried:,}" if self.tried else "Attempts")]
+        if self.elements:
+            found.append(("elements", f"Elements {self.elements:,}"))
+        return [*found, ("policy", "Policy"), ("code", "Code")]
 
-def inspected(run: Run, name: str, progress: Progress, *, may_see: bool) -> Chosen:
-    """Return what the inspector shows of the component *name*."""
+
+def inspected(run: Run, name: str, progress: Progress, *, may_see: bool, element: int | None = None) -> Chosen:
+    """Return what the inspector shows of the component *name*, or of what it made of one element."""
     memory = run.memory
     component, node = memory.workflow.components.get(name), memory.plan.nodes.get(name)
     endings = [event for event in memory.log if isinstance(event, ev.ENDINGS) and event.component == name]
     failed = [event for event in memory.log if isinstance(event, ev.AttemptFailed) and event.component == name]
+    elements = len(endings) if progress.of is not None else 0
+    one = None if element is None else place_of(run, name, element)
+    if one is not None:
+        endings, failed = [one], [event for event in failed if event.inputs == one.inputs]
     failure = next((event for event in reversed(endings) if isinstance(event, ev.RunnableFailed)), None)
     last = next(reversed(endings), None) or next(reversed(failed), None)
-    facts = _facts(run, name)
+    fact = fact_of(run, name, None if one is None else element)
     wait = getattr(node, "wait", None)
     shown_steps = [*_worst(endings), *failed[-ELEMENTS:]]
+    error = error_text(failure.error) if failure is not None else ""
     return Chosen(
         name,
         component.kind if component is not None else "part",
         progress,
-        value_tree(facts[-1].value) if facts and may_see else None,
-        bool(facts),
+        None if one is None else element,
+        value_tree(fact.value) if fact is not None and may_see else None,
+        fact is not None,
         tuple(_step(event, may_see=may_see) for event in sorted(shown_steps, key=lambda each: each.seq)),
-        failure.error.traceback if failure is not None else "",
-        tuple(_causes(facts[-1], may_see=may_see)) if facts else tuple(_expected(run, name, last, may_see=may_see)),
+        len(endings) + len(failed),
+        error if one is not None else error or short_error(progress.error),
+        tuple(traceback_parts(failure.error.traceback)) if failure is not None else (),
+        tuple(_called_with(run, last, may_see=may_see)),
+        tuple(_causes(run, fact, name, last, may_see=may_see)),
         tuple(_effects(run, name)),
+        elements,
         policy_text(run, name),
         _function(node),
+        str(getattr(memory.workflow, "hash", "")),
         wait.signal if wait is not None else None,
         *_asked(component, wait),
     )
+
+
+def short_error(text: str) -> str:
+    """Return an error with its type without the module."""
+    kind, colon, message = text.partition(": ")
+    return f"{short_type(kind)}{colon}{message}" if " " not in kind else text
 
 
 def _asked(component: Any, wait: Any) -> tuple[str, tuple[Field, ...]]:
@@ -102,17 +157,13 @@ def _asked(component: Any, wait: Any) -> tuple[str, tuple[Field, ...]]:
     return name, tuple(form_fields(described))
 
 
-def _facts(run: Run, name: str) -> list[Fact]:
-    addresses = run.memory.lineage.index().get(name, [])
-    return [run.memory.lineage.fact(address) for address in addresses[-1:]]
-
-
 def _worst(endings: list[Any]) -> list[Any]:
     """Return the activations to list: all of a few; of many those that failed, and those that took longest."""
     if len(endings) <= ELEMENTS:
         return endings
     failed = [event for event in endings if isinstance(event, ev.RunnableFailed)][:ELEMENTS]
-    rest = sorted((e for e in endings if e not in failed), key=lambda each: -getattr(each, "duration_ns", 0))
+    others = (event for event in endings if not isinstance(event, ev.RunnableFailed))
+    rest = sorted(others, key=lambda each: -getattr(each, "duration_ns", 0))
     return [*failed, *rest[: ELEMENTS - len(failed)]]
 
 
@@ -122,33 +173,42 @@ def _step(event: Any, *, may_see: bool) -> Step:
     error = getattr(event, "error", None)
     attempts = getattr(event, "attempts", 0) or getattr(event, "attempt", 0) or 1
     value = shown(event.value, longest=80) if may_see and hasattr(event, "value") else ""
-    text = "" if error is None else f"{error.type}: {error.message}" if error.message else error.type
-    return Step(event.seq, index, state_after(event), getattr(event, "duration_ns", 0) / 1e9, attempts, value, text)
+    text = "" if error is None else error_text(error)
+    again = isinstance(event, ev.AttemptFailed) and event.retry_at > event.at > 0
+    retry = f"in {duration(event.retry_at - event.at)}" if again else ""
+    took = getattr(event, "duration_ns", 0) / 1e9
+    return Step(event.seq, index, state_after(event), took, attempts, value, text, retry)
 
 
-def _causes(fact: Fact, *, may_see: bool) -> Iterable[tuple[str, str]]:
-    """Yield the facts that *fact* came from, nearest first, each component once."""
-    seen: set[str] = set()
-    stack = list(fact.parents)
-    while stack and len(seen) < CAUSES:
-        one = stack.pop(0)
-        name = one.producer or (f"signal {one.signal}" if one.signal else "INPUT")
-        if name not in seen:
-            seen.add(name)
-            yield name, shown(one.value, longest=60) if may_see else "hidden"
-        stack.extend(one.parents[:CAUSES])
-
-
-def _expected(run: Run, name: str, last: Any, *, may_see: bool) -> Iterable[tuple[str, str]]:
-    """Yield what one that has produced nothing was called with, or else the components that feed it."""
-    if last is not None:
-        for address in last.inputs[:CAUSES]:
-            fact = run.memory.lineage.fact(address)
-            yield fact.producer or "INPUT", shown(fact.value, longest=60) if may_see else "hidden"
+def _causes(run: Run, fact: Fact | None, name: str, last: Any, *, may_see: bool) -> Iterable[Cause]:
+    """Yield what *fact* came from, as a tree; of what has produced nothing, what it was called with or waits for."""
+    if fact is not None:
+        parents = list(fact.parents)
+    elif last is not None:
+        parents = [run.memory.lineage.fact(address) for address in last.inputs[:CAUSES]]
+    else:
+        for inlet in run.memory.workflow.wiring.fed_by(name):
+            yield from (Cause(0, parent, "", None) for parent in inlet.parents)
         return
-    for inlet in run.memory.workflow.wiring.fed_by(name):
-        for parent in inlet.parents:
-            yield parent, ""
+    seen: set[str] = set()
+    stack = [(0, parent) for parent in reversed(parents[:CAUSES])]
+    lines = 0
+    while stack and lines < MOST_CAUSES:
+        depth, one = stack.pop()
+        known = one.producer or (f"signal {one.signal}" if one.signal else "INPUT")
+        value = shown(one.value, longest=60) if may_see else "hidden"
+        lines += 1
+        yield Cause(depth, known, value, getattr(one, "seq", None), known in seen)
+        if known not in seen:
+            seen.add(known)
+            others = {(each.producer or each.signal): each for each in reversed(one.parents[:CAUSES])}
+            stack += [(depth + 1, each) for each in others.values()]
+
+
+def _called_with(run: Run, last: Any, *, may_see: bool) -> Iterable[tuple[str, str]]:
+    for address in () if last is None else last.inputs[:CAUSES]:
+        fact = run.memory.lineage.fact(address)
+        yield fact.producer or "input", shown(fact.value, longest=120) if may_see else "hidden"
 
 
 def _effects(run: Run, name: str) -> Iterable[tuple[str, str]]:

@@ -4,12 +4,14 @@ Tells a page that something has changed, by server-sent events.
 A page says which state it shows, and the stream says which one there is: at the beginning, so that nothing is missed
 between the two, and whenever it changes.  A page that shows another one reads itself again.
 
-The record of a run is looked at, not its log: one indexed read for each open page, twice a second.
+The record of a run is looked at, not its log: one indexed read twice a second, for all pages that show the same run.
+There are so many streams at most; a page that gets none asks again later, and can be read meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
@@ -20,6 +22,7 @@ from starlette.responses import Response, StreamingResponse
 from weft.errors import RunNotFound
 from weft.ports.store import FINISHED, RunRecord
 from weft.runner.runner import AsyncRunner
+from weft.web.rendering import said
 
 PAUSE: Final = 0.5
 """Seconds between two looks."""
@@ -27,6 +30,32 @@ NEWEST: Final = 20
 """How many runs the state of a list is made of."""
 QUIET: Final = 30
 """After this many looks without a change a comment is sent, so that a closed page is noticed."""
+
+MOST_STREAMS: Final = 512
+"""Pages notified per batch."""
+
+Look = Callable[[], Awaitable[tuple[str, bool]]]
+"""Returns the state there is, and whether it is the last one."""
+
+
+class Watches:
+    """The looks of all streams: those at the same thing share one."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[str, tuple[float, asyncio.Future[tuple[str, bool]]]] = {}
+        self.streams = 0
+        """Number of pages that are being notified."""
+
+    async def look(self, what: str, look: Look, pause: float) -> tuple[str, bool]:
+        """Return what *look* sees, or has seen less than *pause* ago."""
+        now = self._clock()
+        known = self._seen.get(what)
+        if known is None or (known[0] + pause <= now and known[1].done()):
+            for old in [name for name, (at, seen) in self._seen.items() if seen.done() and at + 60 < now]:
+                del self._seen[old]
+            known = self._seen[what] = (now, asyncio.ensure_future(look()))
+        return await asyncio.shield(known[1])
 
 
 def state_of_run(record: RunRecord) -> str:
@@ -79,23 +108,31 @@ def live_page(request: Request, look: Callable[[], Awaitable[str]]) -> Response:
     return _stream(request, looked, 4 * PAUSE)
 
 
-def _stream(request: Request, look: Callable[[], Awaitable[tuple[str, bool]]], pause: float) -> Response:
+def _stream(request: Request, look: Look, pause: float) -> Response:
     """Return a stream of the states that *look* sees, which also says whether it was the last one."""
+    watches: Watches = request.app.state.watches
+    if watches.streams >= MOST_STREAMS:
+        return said(request, "too many pages are open: this one is not live", 503, {"retry-after": "10"})
+    what = request.url.path
 
     async def states() -> AsyncIterator[str]:
         seen: str | None = None
         quiet = 0
-        while not await request.is_disconnected():
-            state, is_last = await look()
-            if state != seen:
-                yield f"event: state\ndata: {state}\n\n"
-            if is_last:
-                yield "event: finished\ndata: 1\n\n"
-                return
-            quiet = 0 if state != seen else quiet + 1
-            seen = state
-            if quiet and quiet % QUIET == 0:
-                yield ": still here\n\n"
-            await asyncio.sleep(pause)
+        watches.streams += 1
+        try:
+            while not await request.is_disconnected():
+                state, is_last = await watches.look(what, look, 0.9 * pause)
+                if state != seen:
+                    yield f"event: state\ndata: {state}\n\n"
+                if is_last:
+                    yield "event: finished\ndata: 1\n\n"
+                    return
+                quiet = 0 if state != seen else quiet + 1
+                seen = state
+                if quiet and quiet % QUIET == 0:
+                    yield ": still here\n\n"
+                await asyncio.sleep(pause)
+        finally:
+            watches.streams -= 1
 
     return StreamingResponse(states(), media_type="text/event-stream")

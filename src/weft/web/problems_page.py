@@ -1,25 +1,45 @@
-"""The present problems: runs that failed or are parked, and open ones with failures, grouped by cause."""
+"""
+The present problems, grouped by cause.
+
+They are deadlines in danger, runs that failed or are parked, open ones with failures, open ones that no process drives
+or in which a component takes longer than 99 of 100 before it, runs whose version no worker has, and limits and breakers
+that hold attempts up.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from weft.core.draw.progress import duration
 from weft.errors import CorruptLog, RunNotFound
 from weft.log.outcome import decode_outcome
-from weft.ports.store import FINISHED, RunRecord
-from weft.views import attention
+from weft.ports.store import FINISHED, RunRecord, RunStatus
+from weft.views import attention, waterfall
+from weft.views.text import count, short_type
+from weft.views.usual import FEWEST, SHORTEST, overdue
 from weft.web.actions import MOST as AT_ONCE
+from weft.web.history import usual_of
+from weft.web.limits_page import BAD, limits_of
 from weft.web.live import state_of_runs
 from weft.web.rendering import page
 from weft.web.source import Budget, Source
 
 MOST: Final = 500
 """How many runs are looked at."""
+MOST_ENDANGERED: Final = 50
+"""How many runs with a deadline in danger are shown."""
+MOST_WORKFLOWS: Final = 20
+"""Of how many workflows with open runs it is said what takes longer than usual."""
+LATE: Final = 100
+"""How many runs of a workflow are looked at for that."""
+OPEN: Final[tuple[RunStatus, ...]] = ("waiting", "running")
 
 
 class Problem(msgspec.Struct):
@@ -34,6 +54,12 @@ class Problem(msgspec.Struct):
     runs: list[str]
     first: float
     last: float
+    leads_to: str = ""
+    """The page that shows more, where a retry does not help."""
+    action: str = ""
+    """The label of the button that leads there."""
+    command: str = ""
+    """The command that a person types where the code is, if nothing here helps."""
 
 
 async def problems_page(request: Request) -> Response:
@@ -45,18 +71,110 @@ async def problems_page(request: Request) -> Response:
         *await runner.runs(status=["running", "waiting", "idle"], failed=True, limit=MOST),
     ]
     source: Source = request.app.state.source
-    problems = group(records, await _failures_of(source, records))
+    endangered, now = await runner.endangered(limit=MOST_ENDANGERED), time.time()
+    can_retry = {record.id for record in records if source.can_retry(record) and record.status != "parked"}
+    grouped = group(records, await _failures_of(source, records))
+    by_id = {record.id: record for record in records}
+    for problem in grouped:
+        if problem.runs[0] not in can_retry:
+            write = source.commands.resume if problem.state == "parked" else source.commands.retry
+            problem.command = write(problem.runs, await source.code_of(by_id[problem.runs[0]]))
+    problems = [*await _held_up(source), *grouped, *await _interrupted(source), *await _overdue(source, now)]
     return page(
         request,
         "problems.html",
         seen=seen,
         problems=problems,
+        endangered=endangered,
+        now=now,
         is_cut=len(records) >= MOST,
         may=request.state.identity.may("operate"),
-        can_retry={record.id for record in records if source.can_retry(record)},
+        can_retry=can_retry,
         at_once=AT_ONCE,
-        data={"problems": problems},
+        most=MOST,
+        data={"problems": problems, "endangered": endangered},
     )
+
+
+async def _interrupted(source: Source) -> list[Problem]:
+    """Return runs that have work left and that no process drives, by workflow."""
+    found: dict[tuple[str, str], Problem] = {}
+    for record in await source.list_undriven(MOST):
+        key = (record.workflow, record.status)
+        if key not in found:
+            await source.code_of(record)
+            try:
+                left = await source.undriven(await (await source.runner()).find(record.id))
+            except RunNotFound:
+                continue
+            if left is None:  # a process has taken it meanwhile
+                continue
+            text = "a process has died" if left.has_died else "the process has ended"
+            error = "no process drives it" if record.status == "running" else "waits, and no process drives it"
+            at = record.updated_at
+            found[key] = Problem("interrupted", record.workflow, "", error, text, [], at, at)
+        problem = found[key]
+        problem.runs.append(record.id)
+        problem.first, problem.last = min(problem.first, record.updated_at), max(problem.last, record.updated_at)
+        problem.command = source.commands.resume(problem.runs, source.modules(record))
+    return sorted(found.values(), key=lambda each: (each.error, -len(each.runs)))
+
+
+async def _held_up(source: Source) -> list[Problem]:
+    """Return versions that no worker has, and limits that hold attempts up."""
+    now, found = time.time(), list[Problem]()
+    client = await source.fleet()
+    for each in [] if client is None else await client.stranded():
+        text = f"{count(each.runs, 'run')} due in the queue {each.queue!r}, and no worker that is alive has the code"
+        name = f"{each.workflow}@{each.version[:8]}"
+        found.append(Problem("failed", each.workflow, name, "stranded", text, [], now, now, "/versions", "Versions"))
+    for limit in await limits_of(source):
+        if limit.state in BAD:
+            since = now - (limit.since or 0.0)
+            word = "breaker" if limit.kind == "circuit_breaker" else "limit"
+            text = f"{count(limit.waiting, 'attempt')} wait" if limit.waiting else "attempts are refused or wait"
+            state = "failed" if limit.state == "open" else "waiting"
+            error = f"{word} is {limit.state}"
+            found.append(Problem(state, "", limit.name, error, text, [], since, now, "/limits", "Limits"))
+    return found
+
+
+async def _overdue(source: Source, now: float) -> list[Problem]:
+    """Return components of open runs that take longer than 99 of 100 before them, by workflow and component."""
+    runner, found = await source.runner(), dict[tuple[str, str], Problem]()
+    running = {name for (name, status), number in (await source.tally()).items() if status in OPEN and number}
+    budget = Budget()
+    for workflow in sorted(running)[:MOST_WORKFLOWS]:
+        usual = {name: each for name, each in (await usual_of(source, workflow)).items() if each.runs >= FEWEST}
+        if not usual:
+            continue
+        late = now - min(max(each.p99, SHORTEST) for each in usual.values())
+        before = RunRecord(id="", workflow="", created_at=late, updated_at=late)
+        for record in await runner.runs(status=OPEN, workflow=workflow, failed=False, after=before, limit=LATE):
+            if not budget.allows(record):
+                continue
+            try:
+                _, run = await source.run(record.id)
+            except (CorruptLog, RunNotFound):
+                continue
+            for each in overdue(waterfall(run, now=now), usual):
+                key = (workflow, each.component)
+                text = f"for {duration(each.seconds)}, usually at most {duration(each.usual.p99)}"
+                if key not in found:
+                    leads_to = link_to_open(workflow)
+                    found[key] = Problem(
+                        "waiting", workflow, each.component, "takes longer than usual", text, [], each.since, each.since
+                    )
+                    found[key].leads_to, found[key].action = leads_to, "Show them"
+                problem = found[key]
+                problem.runs.append(record.id)
+                problem.first, problem.last = min(problem.first, each.since), max(problem.last, each.since)
+    return sorted(found.values(), key=lambda each: -len(each.runs))
+
+
+def link_to_open(workflow: str) -> str:
+    """Return the page of the open runs of a workflow."""
+    return "/runs?" + urlencode({"workflow": workflow, "status": OPEN, "span": "all"}, doseq=True)
 
 
 class Cause(NamedTuple):
@@ -103,9 +221,11 @@ def group(records: list[RunRecord], causes: Mapping[str, Cause]) -> list[Problem
 
 
 def _cause(record: RunRecord) -> Cause:
+    if record.status == "parked":
+        return Cause("", "parked", record.reason)
     stored: Any = decode_outcome(record.outcome)
     if stored is not None and stored.failures:
         last = stored.failures[0]
-        return Cause(last.component, last.error.type, last.error.message)
-    unknown = "a step has failed, and the run is open" if record.status not in FINISHED | {"parked"} else record.status
+        return Cause(last.component, short_type(last.error.type), last.error.message)
+    unknown = "a step has failed, and the run is open" if record.status not in FINISHED else record.status
     return Cause("", record.reason.split(":")[0][:80] or unknown, record.reason)

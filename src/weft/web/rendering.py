@@ -13,7 +13,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from weft.core.draw.progress import duration
 from weft.views.text import as_json, count, plain, shown
@@ -43,6 +43,11 @@ def ago(at: float | None, now: float | None = None) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(iso, exact, text)
 
 
+def exact(at: float) -> str:
+    """Return a time, in seconds since the epoch, for people who look closely."""
+    return moment(dt.datetime.fromtimestamp(at, dt.UTC))
+
+
 def _rough(seconds: float) -> str:
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
@@ -63,9 +68,35 @@ def moment(at: dt.datetime) -> str:
     return at.astimezone(dt.UTC).strftime("%d %b %Y, %H:%M:%S UTC")
 
 
+def iso(at: float) -> str:
+    """Return a time, in seconds since the epoch, for a program."""
+    return dt.datetime.fromtimestamp(at, dt.UTC).isoformat(timespec="seconds")
+
+
+def hour(at: float, now: float | None = None) -> str:
+    """
+    Return a time of day in UTC, with the day if it is not of the last 20 hours.
+
+    >>> hour(3_600.0, now=7_200.0), hour(3_600.0, now=1e6)
+    ('01:00', '01 Jan 01:00')
+    """
+    then = dt.datetime.fromtimestamp(at, dt.UTC)
+    return then.strftime("%H:%M" if (time.time() if now is None else now) - at < 72_000 else "%d %b %H:%M")
+
+
 def relative(seconds: float) -> str:
     """Return a time in a run, counted from its start."""
     return "0" if seconds < 0.0005 else f"+{duration(seconds)}"
+
+
+def number_of(text: str | None) -> int | None:
+    """
+    Return a number of the address; None if it is not one that anything could have.
+
+    >>> number_of("41"), number_of("-1"), number_of("9" * 5_000), number_of("²")
+    (41, None, None, None)
+    """
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 16 else None
 
 
 def in_path(text: object) -> str:
@@ -89,6 +120,9 @@ _FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "ago": ago,
     "count": count,
     "duration": duration,
+    "exact": exact,
+    "hour": hour,
+    "iso": iso,
     "moment": moment,
     "plain": plain,
     "quote": in_path,
@@ -124,13 +158,23 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             "path": request.url.path.removeprefix(request.scope.get("root_path", "")),
             "identity": identity,
             "form": getattr(request.state, "form", ""),
+            "problems_count": getattr(request.state, "problems", 0),
             "store": request.app.state.store,
             "same": partial(same_page, request),
+            "asked": request.query_params.getlist,
             "link": partial(link, request),
             **values,
         }
     )
     return HTMLResponse(text, status)
+
+
+def said(request: Request, text: str, status: int, headers: dict[str, str] | None = None) -> Response:
+    """Return an error of a request that leads to no page: a line of text, or JSON if that is asked for."""
+    accepts = request.headers.get("accept", "")
+    if request.query_params.get("format") == "json" or ("application/json" in accepts and "text/html" not in accepts):
+        return Response(msgspec.json.encode({"error": text}), status, headers, "application/json")
+    return PlainTextResponse(f"{text}\n", status, headers)
 
 
 def data(value: Any, *, status: int = 200) -> Response:

@@ -7,12 +7,14 @@ component, ``&list=`` what the lowest part lists.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from markupsafe import Markup
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,17 +23,34 @@ from weft.core.diagrams.run_status import progress_of
 from weft.core.draw.progress import Progress, duration
 from weft.core.run.run import Run
 from weft.ports.store import FINISHED, RunRecord
-from weft.views import REASONS, Attention, Row, Waterfall, attention, page_graph, scale_of, value_tree, waterfall
-from weft.views.event_text import Show, sentence, state_after
+from weft.views import (
+    REASONS,
+    Attention,
+    Row,
+    Undriven,
+    Waterfall,
+    attention,
+    page_graph,
+    scale_of,
+    value_tree,
+    waterfall,
+)
+from weft.views.elements import Elements, elements
+from weft.views.event_text import Sentence, Show, sentence_in_time, state_after
 from weft.views.text import shown
 from weft.web.inspector import inspected
 from weft.web.live import state_of_run
-from weft.web.rendering import data, page
+from weft.web.rendering import data, number_of, page
 from weft.web.runs_page import as_data
+from weft.web.slow_answers import looked_at
 from weft.web.source import Source
 
 EVENTS: Final = 200
 """How many events a page lists."""
+PATIENCE: float | None = 0.5
+"""Seconds that a page waits for a run before it says that the run is being read."""
+LETTER: Final = 1.6
+"""The widest letter of a label of the scale, in percent of its width."""
 ALIKE: Final = 4
 """This many events of one component in a row are one line."""
 
@@ -52,10 +71,36 @@ class Happening(msgspec.Struct, frozen=True):
 
     seq: int
     last: int
-    at: float
+    at: float | None
+    """When it happened; it is known to 10 ms."""
+    after: float
+    """The seconds since the start of the run."""
     component: str
     state: str
-    text: str
+    told: Sentence
+
+
+class Read(NamedTuple):
+    """A run, and what the page shows of it as a whole."""
+
+    record: RunRecord
+    run: Run
+    is_past: bool
+    """Whether it is shown as it was at an earlier event."""
+    left: Undriven | None
+    """That no process drives it, if it has work left."""
+    views: Views
+
+
+async def _read(source: Source, id: str, at: int | None) -> Read:
+    record, run = await source.run(id, at)
+    return await _looked_at(source, record, run, is_past=len(run.memory.log) < record.head)
+
+
+async def _looked_at(source: Source, record: RunRecord, run: Run, *, is_past: bool) -> Read:
+    left = None if is_past else await source.undriven(record)
+    look = partial(_views, record, run, None if is_past else time.time(), left)
+    return Read(record, run, is_past, left, await source.view(record, run, ("views", left is None), look))
 
 
 async def run_page(request: Request) -> Response:
@@ -63,16 +108,23 @@ async def run_page(request: Request) -> Response:
     source: Source = request.app.state.source
     query = request.query_params
     id = request.path_params["id"]
-    at = int(query["at"]) if query.get("at", "").isdigit() else None
-    record, run = await source.run(id, at)
-    now = time.time()
-    is_past = len(run.memory.log) < record.head
-    views = await source.view(record, run, "views", partial(_views, record, run, None if is_past else now))
+    reading = asyncio.ensure_future(_read(source, id, number_of(query.get("at"))))
+    if query.get("format") != "json" and not (await asyncio.wait({reading}, timeout=PATIENCE))[0]:
+        reading.add_done_callback(looked_at)  # it goes on, and the page asks again
+        record, known = await (await source.runner()).find(id), source.known(id)
+        if known is None or query.get("at") or len(known.memory.log) == record.head:
+            return page(request, "reading.html", record=record, title=record_line(record))
+        read = await _looked_at(source, record, known, is_past=False)  # it grows faster than it is read
+        is_behind = True
+    else:
+        read, is_behind = await reading, False
+    record, run, is_past, left, views = read
     lines, falls, progress = views.lines, views.waterfall, views.progress
     selected = _selected(query.get("select"), lines, progress)
     may_see = request.state.identity.may(request.app.state.values)
     events = run.memory.log
-    last = min(int(query["to"]), len(events)) if query.get("to", "").isdigit() else len(events)
+    asked_last = number_of(query.get("to"))
+    last = len(events) if asked_last is None else min(asked_last, len(events))
     of = query.get("of")
     happened = [each for each in events[:last] if of is None or getattr(each, "component", None) == of]
     if query.get("format") == "json":
@@ -81,6 +133,8 @@ async def run_page(request: Request) -> Response:
                 "run": as_data(record),
                 "event": len(events),
                 "attention": lines,
+                "undriven": left,
+                "command": proposed(source, record, left),
                 "waterfall": falls,
                 "components": progress,
                 "results": run.results() if may_see else None,
@@ -88,17 +142,23 @@ async def run_page(request: Request) -> Response:
             }
         )
     graph = await source.view(record, run, ("graph", selected), partial(page_graph, run, selected=selected))
-    chosen = None
+    chosen, found = None, None
+    tab, element = query.get("tab", "value"), number_of(query.get("element"))
     if selected is not None:
-        look = partial(inspected, run, selected, progress[selected], may_see=may_see)
-        chosen = await source.view(record, run, ("chosen", selected, may_see), look)
+        look = partial(inspected, run, selected, progress[selected], may_see=may_see, element=element)
+        chosen = await source.view(record, run, ("chosen", selected, element, may_see), look)
+        tab = tab if tab in dict(chosen.tabs) else "value"
+        if chosen.elements:
+            found = await _elements(source, record, run, selected, query, may_see=may_see)
     return page(
         request,
         "run.html",
         record=record,
         title=record_line(record),
         is_past=is_past,
-        seen=state_of_run(record),
+        left=left,
+        command=None if is_past else proposed(source, record, left),
+        seen=state_of_run(record) if not is_behind else "",
         is_live=record.status not in FINISHED and not is_past,
         head=record.head,
         at=len(events),
@@ -113,6 +173,12 @@ async def run_page(request: Request) -> Response:
         progress=progress,
         selected=selected,
         chosen=chosen,
+        tab=tab,
+        elements=found,
+        search=query.get("search", ""),
+        state=query.get("state", ""),
+        totals={row.component: row.passed for row in falls.rows},
+        spent=falls.passed,
         marks=views.marks,
         listed=query.get("list", "events"),
         of=of,
@@ -127,6 +193,32 @@ async def run_page(request: Request) -> Response:
     )
 
 
+def proposed(source: Source, record: RunRecord, left: Undriven | None) -> str | None:
+    """Return the command that a person types where the code is, if this run needs one."""
+    if left is not None:
+        return left.command
+    if record.status == "parked":
+        return source.commands.resume([record.id], source.modules(record))
+    if record.status == "failed" and not source.can_retry(record):
+        return source.commands.retry([record.id], source.modules(record))
+    return None
+
+
+async def _elements(
+    source: Source, record: RunRecord, run: Run, name: str, query: QueryParams, *, may_see: bool
+) -> Elements:
+    """Return the elements of a map that the address searches for."""
+    text = partial(shown, longest=100) if may_see else _hidden
+    search, state = query.get("search", ""), query.get("state", "")
+    start = number_of(query.get("start")) or 0
+    look = partial(elements, run, name, text=text, search=search, state=state, start=start)
+    return await source.view(record, run, ("elements", name, search, state, start, may_see), look)
+
+
+def _hidden(_: Any) -> str:
+    return "hidden"
+
+
 class Views(NamedTuple):
     """The parts of the page for which the whole log is read."""
 
@@ -136,26 +228,47 @@ class Views(NamedTuple):
     marks: list[tuple[float, str]]
 
 
-def _views(record: RunRecord, run: Run, now: float | None) -> Views:
+def _views(record: RunRecord, run: Run, now: float | None, left: Undriven | None) -> Views:
     return Views(
-        attention(run, record, now=time.time() if now is None else now),
+        attention(run, record, now=time.time() if now is None else now, left=left),
         waterfall(run, now=now),
         progress_of(run.memory),
         marks(run),
     )
 
 
-def axis(falls: Waterfall) -> list[tuple[float, str]]:
-    """Return a few places on the scale of *falls*, with the time since the start: the ends of its linear pieces."""
-    pieces = [piece for piece in scale_of(falls).pieces if not piece.is_folded]
-    marks = [(100 * piece.left, piece.start - falls.start) for piece in pieces]
-    marks += [(50 * (piece.left + piece.right), (piece.start + piece.end) / 2 - falls.start) for piece in pieces]
-    marks.append((100.0, falls.end - falls.start))
-    kept: list[tuple[float, str]] = []
-    for place, seconds in sorted(marks):
-        if not kept or place - kept[-1][0] >= 9:  # else the labels overlap
-            kept.append((round(place, 2), "0" if seconds < 0.0005 else duration(seconds)))
-    return kept
+class Tick(NamedTuple):
+    """A label on the scale of a waterfall: the time since the start, or how long a folded stretch is."""
+
+    place: float
+    text: str
+    is_fold: bool = False
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """From where to where it is written: a fold has it in its middle, the end of the scale before it."""
+        width = LETTER * len(self.text)
+        left = self.place - (width / 2 if self.is_fold else width if self.place > 90 else 0.0)
+        return left, left + width
+
+
+def axis(falls: Waterfall) -> list[Tick]:
+    """Return labels for the scale of *falls*: the longest folded stretches, and times where there is room between."""
+    scale = scale_of(falls)
+    folds = sorted(scale.folded, key=lambda each: each.start - each.end)
+    wanted = [Tick(50 * (each.left + each.right), duration(each.end - each.start), is_fold=True) for each in folds]
+    linear = [piece for piece in scale.pieces if not piece.is_folded]
+    times = [(100 * piece.left, piece.start) for piece in linear]
+    times += [(50 * (piece.left + piece.right), (piece.start + piece.end) / 2) for piece in linear]
+    times = [(0.0, falls.start), (100.0, falls.end), *times]
+    wanted += [Tick(place, "0" if at - falls.start < 0.0005 else duration(at - falls.start)) for place, at in times]
+    kept: list[Tick] = []
+    for tick in wanted:
+        says_more = tick.is_fold or all(tick.text != other.text for other in kept if not other.is_fold)
+        left, right = tick.reach
+        if says_more and all(right + LETTER < other.reach[0] or left > other.reach[1] + LETTER for other in kept):
+            kept.append(tick._replace(place=round(tick.place, 2)))
+    return sorted(kept)
 
 
 def _selected(asked: str | None, lines: list[Attention], progress: dict[str, Progress]) -> str | None:
@@ -206,35 +319,40 @@ def marks(run: Run) -> list[tuple[float, str]]:
 def happenings(events: list[Any], start: float, *, may_see: bool, is_grouped: bool) -> list[Happening]:
     """Return the last of *events* as the page lists them, newest first; many alike of one component are one line."""
     groups: list[list[Any]] = []
+    times: dict[int, float] = {}
+    latest = next(filter(None, map(time_of, reversed(events[-2 * EVENTS : -EVENTS]))), None)
     for event in events[-EVENTS:]:
+        latest = time_of(event) or latest  # an event without a time happened within 10 ms of the one before with one
+        if latest is not None:
+            times[event.seq] = latest
         is_alike = bool(groups) and _kind(event) == _kind(groups[-1][0])
         if is_grouped and is_alike and isinstance(event, ev.ReactionOccurred | ev.ConditionEvaluated):
             groups[-1].append(event)
         else:
             groups.append([event])
     return [
-        line
+        _happening(line, times.get(line[0].seq), start, may_see=may_see)
         for group in reversed(groups)
-        for line in (
-            [_told(group, start, may_see=may_see)]
-            if len(group) >= ALIKE
-            else [_told([event], start, may_see=may_see) for event in reversed(group)]
-        )
+        for line in ([group] if len(group) >= ALIKE else [[event] for event in reversed(group)])
     ]
+
+
+def time_of(event: Any) -> float | None:
+    """Return when *event* happened, if it says so."""
+    timing = getattr(event, "timing", None)
+    return (getattr(event, "at", None) if timing is None else timing.at) or None
 
 
 def _kind(event: Any) -> tuple[str, str | None]:
     return type(event).__name__, getattr(event, "component", None)
 
 
-def _told(group: list[Any], start: float, *, may_see: bool) -> Happening:
+def _happening(group: list[Any], at: float | None, start: float, *, may_see: bool) -> Happening:
     first, last = group[0], group[-1]
-    timing, at = getattr(first, "timing", None), getattr(first, "at", None)
-    when = timing.at if timing is not None else at
     show: Show = shown if may_see else (lambda _: "hidden")
-    text = sentence(first, show) if len(group) == 1 else f"{len(group):,} times"
-    after = max(0.0, when - start) if when else -1.0
-    return Happening(first.seq, last.seq, after, getattr(first, "component", ""), state_after(first), text)
+    told = sentence_in_time(first, show) if len(group) == 1 else Sentence(f"{len(group):,} times")
+    after = 0.0 if at is None else max(0.0, at - start)
+    return Happening(first.seq, last.seq, at, after, getattr(first, "component", ""), state_after(first), told)
 
 
 def record_line(record: RunRecord) -> str:

@@ -1,11 +1,12 @@
-"""The list of runs: filters that are parts of the address, counts, and pages of fifty."""
+"""The list of runs: filters that are parts of the address, counts, a histogram or a scatter, and pages of fifty."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -13,12 +14,13 @@ from starlette.responses import RedirectResponse, Response
 
 from weft.errors import CorruptLog, RunNotFound
 from weft.log.outcome import decode_outcome
-from weft.ports.store import RunRecord, RunStatus
+from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.runner.runner import AsyncRunner
-from weft.views import Attention, Cell, attention, histogram_bars, strip
+from weft.views import Attention, Cell, PeriodBar, Scatter, Undriven, attention, histogram_bars, scatter, strip
 from weft.web.live import state_of_runs
-from weft.web.rendering import in_path, link, page
+from weft.web.rendering import in_path, link, number_of, page
 from weft.web.source import Budget, Source
+from weft.web.spans import DEFAULT, NAMED, Span, named_span, span_of
 
 PAGE: Final = 50
 STATUSES: Final[tuple[RunStatus, ...]] = (
@@ -27,28 +29,18 @@ STATUSES: Final[tuple[RunStatus, ...]] = (
 """In the order in which they need attention."""
 
 
-class Span(NamedTuple):
-    """A stretch of time that ends now, cut into periods of *width* seconds."""
-
-    label: str
-    seconds: float
-    width: float
-    each: str
-
-    @property
-    def periods(self) -> int:
-        """How many periods it has."""
-        return round(self.seconds / self.width)
-
-
-DAY: Final = Span("last 24 h", 86_400.0, 900.0, "15 min")
-ALL: Final = Span("all", 30 * 86_400.0, 8 * 3_600.0, "8 h, last 30 days")
-SPANS: Final = {
-    "1h": Span("last hour", 3_600.0, 60.0, "minute"),
-    "24h": DAY,
-    "7d": Span("last 7 d", 604_800.0, 7_200.0, "2 h"),
-    "all": ALL,
-}
+PLOTTED: Final = 500
+"""How many runs are points of a scatter."""
+COUNTED_WITHIN: Final = 0.4
+"""Longest wait of a page for the count of the runs, in seconds; then it is shown without, and asks again."""
+READ_LATER: Final = 4
+"""How many long runs of a page are read at once besides, for their components; the page does not wait for that."""
+PATIENCE: Final = 0.25
+"""Longest wait for them, in seconds; enough if they are read already, or nearly."""
+READ_LATER_EVENTS: Final = 100_000
+"""A run with more events is not read for a list at all."""
+LATER_AT_ONCE: Final = 200_000
+"""How many events the long runs of a page may have together; those beyond that are shown by their records."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -58,6 +50,8 @@ class Line(msgspec.Struct, frozen=True):
     why: Attention | None = None
     result: Any = None
     strip: tuple[Cell, ...] = ()
+    left: Undriven | None = None
+    """That no process drives it, if it has work left."""
 
     @property
     def seconds(self) -> float:
@@ -81,81 +75,148 @@ async def runs_page(request: Request) -> Response:
     seen = await state_of_runs(runner)
     workflow = query.get("workflow") or None
     now = time.time()
-    span = SPANS.get(query.get("span", ""), DAY)
-    since = None if span is ALL else now - span.seconds
+    span = span_of(query, now=now)
     wanted: list[RunStatus] = [status for status in STATUSES if status in query.getlist("status")]
-    counts = await _counts(source, workflow, span, since)
-    if span is DAY and not query.get("span") and not any(counts.values()):  # then an older store is not shown as empty
-        span, since = ALL, None
-        counts = await _counts(source, workflow, span, since)
-    begin = now - span.seconds
-    histogram = partial(runner.histogram, since=begin, width=span.width, workflow=workflow)
-    bars = histogram_bars(await source.answers.get(("histogram", span, workflow), histogram), periods=span.periods)
     order = query.get("sort", "attention")
-    wants = {"workflow": workflow, "since": since}
-    records, following = await (
-        _by_attention(runner, wanted or STATUSES, query.get("after"), wants)
-        if order == "attention"
-        else _by_age(runner, wanted, query.get("after"), wants)
-    )
     may_see = request.state.identity.may(request.app.state.values)
-    budget = Budget()
-    lines = [await _line(source, record, budget, may_see=may_see) for record in records]
+    patience = None if query.get("format") == "json" else COUNTED_WITHIN
+    is_scatter = query.get("view") == "scatter"
+    found_page = partial(_page, source, wanted, order=order, after=query.get("after"), workflow=workflow)
+    records, following = await found_page(span)
+    is_default = not query.get("span") and span.name == DEFAULT
+    if is_default and not records and not any((await _counts(source, workflow, span, None) or {}).values()):
+        span = named_span("all", now=now)  # else an older store looks empty
+        records, following = await found_page(span)
+    lines, is_whole = await _lines(source, records, may_see=may_see)
+    counts, bars, workflows = await asyncio.gather(
+        _counts(source, workflow, span, patience),
+        _nothing() if is_scatter else _bars(source, workflow, span, patience),
+        _workflows(source, patience),
+    )
+    wants = {"workflow": workflow, "since": span.since}
+    first = number_of(query.get("from")) or 0
+    total = None if counts is None else sum(counts[status] for status in wanted or STATUSES)
+    last = first + len(lines)
     return page(
         request,
         "runs.html",
         seen=seen,
         lines=lines,
-        counts=counts,
-        total=sum(counts.values()),
+        is_whole=is_whole and None not in (counts, bars),
+        counts=counts or dict.fromkeys(STATUSES),
+        total=None if counts is None else sum(counts.values()),
+        place=(first, last if total is None else min(last, max(total, first)), total),
         wanted=wanted,
         span=span,
-        spans=SPANS,
+        spans={name: label for name, (label, *_) in NAMED.items()},
         bars=bars,
-        begin=begin,
-        is_empty=not any(counts.values()) and not wanted and workflow is None and span is ALL,
+        scatter=await _scatter(runner, wanted, wants, span) if is_scatter else None,
+        plotted=PLOTTED,
+        is_empty=not (records or wanted or workflow or query.get("after")) and span.name == "all",
         workflow=workflow,
+        workflows=workflows,
         missing=found,
         following=following,
+        following_from=first + len(lines),
         order=order,
         may=request.state.identity.may("operate"),
         data={
             "counts": counts,
+            "since": span.since,
+            "until": span.until,
             "after": following,
-            "runs": [{**as_data(line.record), "why": line.why, "components": line.strip} for line in lines],
+            "runs": [
+                {**as_data(line.record), "why": line.why, "undriven": line.left, "components": line.strip}
+                for line in lines
+            ],
         },
     )
 
 
-async def _counts(source: Source, workflow: str | None, span: Span, since: float | None) -> dict[RunStatus, int]:
-    """Return how many runs there are in each status; of very many, as it was up to a minute ago."""
-    if since is not None:
+async def _page(
+    source: Source, wanted: Sequence[RunStatus], span: Span, *, order: str, after: str | None, workflow: str | None
+) -> tuple[list[RunRecord], str | None]:
+    """Return a page of runs in this order, and where the next one begins."""
+    runner, wants = await source.runner(), {"workflow": workflow, "since": span.since}
+    if order == "attention":
+        return await _by_attention(runner, wanted or STATUSES, after, wants, _before(span.until))
+    return await _by_age(runner, wanted, after, wants, _before(span.until))
+
+
+async def _workflows(source: Source, patience: float | None) -> list[str]:
+    return sorted({name for name, _ in await source.tally_within(patience) or ()})
+
+
+def _before(until: float | None) -> RunRecord | None:
+    """Return where a page begins that has only runs which were created before *until*."""
+    return None if until is None else RunRecord(id="", workflow="", created_at=until, updated_at=until)
+
+
+async def _nothing() -> list[PeriodBar]:
+    return []
+
+
+async def _bars(source: Source, workflow: str | None, span: Span, patience: float | None) -> list[PeriodBar] | None:
+    runner = await source.runner()
+    histogram = partial(runner.histogram, since=span.begin, width=span.width, workflow=workflow)
+    found = await source.answers.within(patience, ("histogram", *span.key, workflow), histogram)
+    return None if found is None else histogram_bars(found, periods=span.periods)
+
+
+async def _scatter(runner: AsyncRunner, wanted: Sequence[RunStatus], wants: dict[str, Any], span: Span) -> Scatter:
+    """Return the newest runs as points."""
+    records = await runner.runs(status=wanted or None, after=_before(span.until), limit=PLOTTED, **wants)
+    begin = min((record.created_at for record in records), default=0.0) if span.name == "all" else span.begin
+    points = ((record.id, record.status, record.created_at, Line(record).seconds) for record in records)
+    return scatter(points, begin=begin, end=span.end)
+
+
+async def _counts(
+    source: Source, workflow: str | None, span: Span, patience: float | None
+) -> dict[RunStatus, int] | None:
+    """Return how many runs there are in each status; of very many, as it was up to a minute ago, or None at first."""
+    if span.since is not None:
         runner = await source.runner()
 
         async def count() -> dict[RunStatus, int]:
-            return {status: await runner.count(status=status, workflow=workflow, since=since) for status in STATUSES}
+            found: dict[RunStatus, int] = {}
+            for status in STATUSES:
+                found[status] = await runner.count(status=status, workflow=workflow, since=span.since)
+                if found[status] and span.until is not None:
+                    found[status] -= await runner.count(status=status, workflow=workflow, since=span.until)
+            return found
 
-        return await source.answers.get(("counts", span, workflow), count)
-    found = await source.tally()
+        return await source.answers.within(patience, ("counts", *span.key, workflow), count)
+    tally = await source.tally_within(patience)
+    if tally is None:
+        return None
     return {
-        status: sum(number for (name, of), number in found.items() if of == status and workflow in (None, name))
+        status: sum(number for (name, of), number in tally.items() if of == status and workflow in (None, name))
         for status in STATUSES
     }
 
 
 async def _by_age(
-    runner: AsyncRunner, wanted: Sequence[RunStatus], after: str | None, wants: dict[str, Any]
+    runner: AsyncRunner,
+    wanted: Sequence[RunStatus],
+    after: str | None,
+    wants: dict[str, Any],
+    before: RunRecord | None,
 ) -> tuple[list[RunRecord], str | None]:
     """Return a page of runs, newest first, and where the next one begins."""
-    last = await _record(runner, after)
+    last = await _record(runner, after) or before
     records = await runner.runs(status=wanted or None, after=last, limit=PAGE + 1, **wants)
     return records[:PAGE], records[PAGE - 1].id if len(records) > PAGE else None
 
 
 async def _by_attention(
-    runner: AsyncRunner, wanted: Sequence[RunStatus], after: str | None, wants: dict[str, Any]
+    runner: AsyncRunner,
+    wanted: Sequence[RunStatus],
+    after: str | None,
+    wants: dict[str, Any],
+    before: RunRecord | None,
 ) -> tuple[list[RunRecord], str | None]:
-    """As :func:`_by_age`, of one status after the other: what needs attention comes first."""
+    """Like :func:`_by_age`, one status after the other: runs that need attention come first."""
     begun, _, id = (after or "").partition(":")
     last = await _record(runner, id)
     ordered = list(wanted)
@@ -163,7 +224,7 @@ async def _by_attention(
     found: list[RunRecord] = []
     for status in ordered[first:]:
         room = PAGE + 1 - len(found)
-        page_after = last if status == begun else None
+        page_after = last or before if status == begun else before
         found += await runner.runs(status=status, after=page_after, limit=room, **wants)
         if len(found) > PAGE:
             return found[:PAGE], f"{found[PAGE - 1].status}:{found[PAGE - 1].id}"
@@ -180,11 +241,49 @@ async def _record(runner: AsyncRunner, id: str | None) -> RunRecord | None:
         return None
 
 
-async def _line(source: Source, record: RunRecord, budget: Budget, *, may_see: bool) -> Line:
-    """Return what the list shows of a run; one that is too long, or cannot be read, is shown by its record."""
-    if not budget.allows(record):
-        stored = decode_outcome(record.outcome) if record.status == "completed" and may_see else None
-        return Line(record, _from_record(record), None if stored is None else stored.results or None)
+async def _lines(source: Source, records: Sequence[RunRecord], *, may_see: bool) -> tuple[list[Line], bool]:
+    """Return the lines of a page, and whether every long run among them that may be has been read."""
+    budget, lines, events = Budget(), list[Line](), 0
+    later: dict[int, asyncio.Future[Line]] = {}
+    is_whole = True
+    for record in records:
+        if budget.allows(record):
+            lines.append(await _line(source, record, may_see=may_see))
+            continue
+        lines.append(_from_record_alone(record, may_see=may_see))
+        events += record.head
+        if record.head > READ_LATER_EVENTS or events > LATER_AT_ONCE:
+            continue
+        question = (record.id, record.head, record.status, may_see)
+        known: Line | asyncio.Future[Line] | None = source.lines.get(question)
+        if known is None and len(later) < READ_LATER:
+            known = source.answers.soon(("line", record.id, may_see), partial(_keep, source, record, may_see=may_see))
+        if isinstance(known, Line):
+            lines[-1] = msgspec.structs.replace(known, record=record)
+        elif known is None:
+            is_whole = False
+        else:
+            later[len(lines) - 1] = known
+    if later:
+        await asyncio.wait(later.values(), timeout=PATIENCE)
+    for place, known in later.items():
+        if known.done() and known.exception() is None:
+            lines[place] = known.result()
+    lefts = [await source.undriven(line.record) for line in lines]
+    lines = [msgspec.structs.replace(line, left=left) for line, left in zip(lines, lefts, strict=True)]
+    return lines, is_whole and all(known.done() for known in later.values())
+
+
+async def _keep(source: Source, record: RunRecord, *, may_see: bool) -> Line:
+    """Like :func:`_line`, but keeps the line of a finished run."""
+    line = await _line(source, record, may_see=may_see)
+    if record.status in FINISHED:
+        source.keep_line((record.id, record.head, record.status, may_see), line)
+    return line
+
+
+async def _line(source: Source, record: RunRecord, *, may_see: bool) -> Line:
+    """Return what the list shows of a run; one that cannot be read is shown by its record."""
     try:
         _, run = await source.run(record.id)
     except (CorruptLog, RunNotFound) as error:
@@ -192,6 +291,12 @@ async def _line(source: Source, record: RunRecord, budget: Budget, *, may_see: b
     why = next(iter(attention(run, record, now=time.time())), None)
     results = run.results() if why is None and may_see else {}
     return Line(record, why, next(iter(results.values())) if len(results) == 1 else results or None, strip(run))
+
+
+def _from_record_alone(record: RunRecord, *, may_see: bool) -> Line:
+    """Return what the list shows of a run that is too long to be read for it."""
+    stored = decode_outcome(record.outcome) if record.status == "completed" and may_see else None
+    return Line(record, _from_record(record), None if stored is None else stored.results or None)
 
 
 def _from_record(record: RunRecord) -> Attention | None:

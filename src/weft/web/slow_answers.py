@@ -1,5 +1,5 @@
 """
-Keeps answers that took long, for a time in proportion to that: numbers of a million runs are counted now and then.
+Keeps answers that took long to compute, the longer the slower they were: a million runs are not counted at each look.
 
     >>> answers = SlowAnswers()
     >>> async def main():
@@ -23,8 +23,10 @@ T = TypeVar("T")
 SLOW: Final = 0.1
 """An answer that took fewer seconds is not kept."""
 FACTOR: Final = 20
-"""For how many times as long as it took an answer is kept."""
+"""An answer is kept this many times as long as it took."""
 LONGEST: Final = 60.0
+SOONEST: Final = 1.0
+"""Shortest time that an answer is kept if no page waits for it, in seconds."""
 MOST: Final = 256
 
 
@@ -51,7 +53,35 @@ class SlowAnswers:
             asking = self._asking[question] = asyncio.ensure_future(self._ask(question, ask))
         return await asyncio.shield(asking)
 
-    async def _ask(self, question: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
+    async def within(self, seconds: float | None, question: Hashable, ask: Callable[[], Awaitable[T]]) -> T | None:
+        """
+        Return the answer to *question* as :meth:`get` does, if it is there within *seconds*.
+
+        Else return the one before, which may be old, or None if there is none.  The asking goes on.
+        """
+        asking = asyncio.ensure_future(self.get(question, ask))
+        asking.add_done_callback(looked_at)
+        if (await asyncio.wait({asking}, timeout=seconds))[0]:
+            return asking.result()
+        kept = self._kept.get(question)
+        return None if kept is None else kept[1]
+
+    def soon(
+        self, question: Hashable, ask: Callable[[], Awaitable[T]], at_least: float = SOONEST
+    ) -> T | asyncio.Future[T]:
+        """
+        Return the latest answer to *question*, which may be old, or the future of the first one.
+
+        An answer that is older than *at_least* seconds, or than what it cost is worth, is asked for again, and returned
+        by a later call.
+        """
+        kept = self._kept.get(question)
+        if (kept is None or kept[0] <= self._clock()) and question not in self._asking:
+            asking = self._asking[question] = asyncio.ensure_future(self._ask(question, ask, at_least))
+            asking.add_done_callback(looked_at)
+        return self._asking[question] if kept is None else kept[1]
+
+    async def _ask(self, question: Hashable, ask: Callable[[], Awaitable[T]], at_least: float = 0.0) -> T:
         began = self._clock()
         try:
             answer = await ask()
@@ -59,8 +89,14 @@ class SlowAnswers:
             del self._asking[question]
         now = self._clock()
         self._kept.pop(question, None)
-        if now - began >= SLOW:
+        if now - began >= SLOW or at_least:
             while len(self._kept) >= MOST:
                 del self._kept[next(iter(self._kept))]
-            self._kept[question] = (now + min(LONGEST, FACTOR * (now - began)), answer)
+            self._kept[question] = (now + max(at_least, min(LONGEST, FACTOR * (now - began))), answer)
         return answer
+
+
+def looked_at(asked: asyncio.Future[Any]) -> None:
+    """An error that no caller waits for is not a warning of the loop: the question is asked again."""
+    if not asked.cancelled():
+        asked.exception()

@@ -7,27 +7,39 @@ The runner drives nothing: reading owns no run, and what a page changes goes thr
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from weft.core.run.run import Run
-from weft.errors import HistoryTruncated, InvalidOption
+from weft.errors import CorruptLog, HistoryTruncated, InvalidOption, RunNotFound
 from weft.fleet.client import AsyncClient
-from weft.ports.store import FINISHED, RunRecord, RunStatus, Store
+from weft.ports.store import DUE, FINISHED, OwnedStore, RunRecord, RunStatus, Store
 from weft.runner.blocking import Runner
 from weft.runner.runner import AsyncRunner
 from weft.stores import PostgresStore
-from weft.web.slow_answers import SlowAnswers
+from weft.views import Undriven, undriven
+from weft.views.code import modules_of
+from weft.web.commands import Commands, store_option
+from weft.web.slow_answers import SlowAnswers, looked_at
 
 MOST_EVENTS: Final = 400_000
 """How many events the runs that are kept may have together."""
 
 
 T = TypeVar("T")
+Kept = tuple[str, int, int, str]
+"""The id of a run, its last event, the event as of which it is kept, and its status."""
 
+MOST_LINES: Final = 2_000
+"""Of how many long runs it is kept what lists show."""
+DAY: Final = 86_400.0
+MOST_COUNTED: Final = 1_000
+"""How many interrupted runs are counted: more are shown as this many."""
 AT_ONCE: Final = 20_000
 """How many events the lines of one list may read together: a fraction of a second."""
 READ_WHOLE: Final = 2_000
@@ -60,7 +72,14 @@ class Source:
         self._client: AsyncClient | None = None
         self.answers = SlowAnswers()
         """Numbers that took long to count."""
-        self._kept: OrderedDict[tuple[str, int, int, str], Run] = OrderedDict()
+        self.commands = Commands(store_option(source))
+        """Writes what a person types where the code is."""
+        self._modules: dict[tuple[str, str], tuple[str, ...]] = {}
+        """By workflow and version of the runs that were read: the modules with their code."""
+        self.lines: OrderedDict[Hashable, Any] = OrderedDict()
+        """By run: the line of a list for a long one that has finished."""
+        self._kept: OrderedDict[Kept, Run] = OrderedDict()
+        self._reading: dict[tuple[str, int | None], asyncio.Future[tuple[RunRecord, Run]]] = {}
 
     async def runner(self) -> AsyncRunner:
         """Return the runner, open; an application that mounts the pages need not pass its lifespan on."""
@@ -99,6 +118,53 @@ class Source:
         """
         return record.status not in FINISHED or (record.status == "failed" and (self.drives or self.has_fleet))
 
+    async def workers(self) -> int | None:
+        """Return how many workers of the fleet are alive; None if there is no fleet."""
+        client = await self.fleet()
+        if client is None:
+            return None
+
+        async def count() -> int:
+            return len(await client.workers())
+
+        found = self.answers.soon("workers", count)
+        return await found if isinstance(found, asyncio.Future) else found
+
+    async def undriven(self, record: RunRecord) -> Undriven | None:
+        """Return that no process drives a run with work left, if that is so, with the command that goes on."""
+        if record.status not in DUE or record.owner is not None:
+            return None
+        return undriven(
+            record,
+            workers=await self.workers(),
+            modules=self.modules(record),
+            option=self.commands.option,
+        )
+
+    async def list_undriven(self, limit: int, statuses: Collection[RunStatus] = DUE) -> list[RunRecord]:
+        """Return runs that have work left and no process, the oldest first; of a fleet with workers there are none."""
+        store = (await self.runner()).store
+        if not isinstance(store, OwnedStore) or await self.workers():
+            return []
+        return list(await store.list_free(statuses=statuses, limit=limit))
+
+    def keep_line(self, question: Hashable, line: object) -> None:
+        """Keep what lists show of a run, in place of the one that was kept first if they are many."""
+        self.lines[question] = line
+        while len(self.lines) > MOST_LINES:
+            self.lines.popitem(last=False)
+
+    def modules(self, record: RunRecord) -> tuple[str, ...]:
+        """Return the modules with the code of a run, if one of its workflow and version was read."""
+        return self._modules.get((record.workflow, record.version), ())
+
+    async def code_of(self, record: RunRecord) -> tuple[str, ...]:
+        """Like :meth:`modules`, but reads a short run if none like it was read."""
+        if not self.modules(record) and Budget().allows(record):
+            with suppress(CorruptLog, RunNotFound):
+                await self.run(record.id)
+        return self.modules(record)
+
     async def close(self) -> None:
         """Close the runner, unless it belongs to the application."""
         if self._client is not None:
@@ -109,6 +175,22 @@ class Source:
     async def tally(self) -> dict[tuple[str, RunStatus], int]:
         """Return how many runs there are, by workflow and status; of very many, as it was up to a minute ago."""
         return await self.answers.get("tally", (await self.runner()).tally)
+
+    async def tally_within(self, seconds: float | None) -> dict[tuple[str, RunStatus], int] | None:
+        """Like :meth:`tally`, but returns None if counting takes longer than *seconds*."""
+        return await self.answers.within(seconds, "tally", (await self.runner()).tally)
+
+    async def problems(self) -> int:
+        """Return how many runs are parked, were interrupted, or have failed in the last day."""
+
+        async def count() -> int:
+            runner = await self.runner()
+            failed = await runner.count(status="failed", since=time.time() - DAY)
+            stopped = len(await self.list_undriven(MOST_COUNTED, ["running"]))
+            return failed + stopped + await runner.count(status="parked")
+
+        found = self.answers.soon("problems", count)
+        return await found if isinstance(found, asyncio.Future) else found
 
     async def view(self, record: RunRecord, run: Run, name: Hashable, look: Callable[[], T]) -> T:
         """
@@ -129,19 +211,44 @@ class Source:
             RunNotFound: nothing is stored under this id.
             HistoryTruncated: its log was truncated, and it cannot be shown as it was at an earlier event.
         """
-        runner = await self.runner()
-        record = await runner.find(id)
+        record = await (await self.runner()).find(id)
         head = record.head if at is None else max(1, min(at, record.head))
         key = (id, record.head, head, record.status)
         kept = self._kept.get(key)
-        if kept is None:
-            run = await runner.get(id)
-            if head < len(run.memory.log):
-                if record.first > 1:
-                    raise HistoryTruncated(id, record.first)
-                run = Run.from_log(run.log()[:head])
-            kept = self._kept[key] = run
-            while sum(head for _, _, head, _ in self._kept) > MOST_EVENTS and len(self._kept) > 1:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return record, kept
+        if kept is not None:
+            self._kept.move_to_end(key)
+            return record, kept
+        # A run that grows faster than it is read would be read many times at once: the reading that goes on is shared.
+        reading = self._reading.get((id, at))
+        if reading is None:
+            reading = self._reading[id, at] = asyncio.ensure_future(self._read(record, key))
+            reading.add_done_callback(lambda _: self._reading.pop((id, at), None))
+            reading.add_done_callback(looked_at)
+        return await asyncio.shield(reading)
+
+    def known(self, id: str) -> Run | None:
+        """Return a run as it was when it was read last, if that is known."""
+        return next((run for key, run in reversed(self._kept.items()) if key[0] == id and key[1] == key[2]), None)
+
+    async def _read(self, record: RunRecord, key: Kept) -> tuple[RunRecord, Run]:
+        """Read a run as it was after an event."""
+        id, _, head, _ = key
+        whole = self._kept.get((id, record.head, record.head, record.status))
+        run = await (await self.runner()).get(id) if whole is None else whole
+        if head < len(run.memory.log):
+            if record.first > 1:
+                raise HistoryTruncated(id, record.first)
+            events = list(run.memory.log[:head])
+            run = Run.from_log(events) if record.head <= READ_WHOLE else await asyncio.to_thread(Run.from_log, events)
+        return record, self._keep(key, record, run)
+
+    def _keep(self, key: Kept, record: RunRecord, run: Run) -> Run:
+        """Keep a run that was read, in place of what the same run was before."""
+        for old in [each for each in self._kept if each[0] == key[0] and each[1] != key[1]]:
+            del self._kept[old]
+        self._kept[key] = run
+        if (record.workflow, record.version) not in self._modules:
+            self._modules[record.workflow, record.version] = modules_of(run.workflow)
+        while sum(head for _, _, head, _ in self._kept) > MOST_EVENTS and len(self._kept) > 1:
+            self._kept.popitem(last=False)
+        return run

@@ -23,7 +23,7 @@ MOST: Final = 1_000
 """How many open runs are looked at for the processes that hold them."""
 OPEN: Final[tuple[RunStatus, ...]] = ("running", "waiting", "idle")
 LONG: Final = 60.0
-"""After how many seconds a run that is due and has no worker is worth a word."""
+"""Seconds after which a due run without a worker is mentioned."""
 
 
 class Process(msgspec.Struct, frozen=True):

@@ -11,6 +11,8 @@ from starlette.responses import Response
 from weft.errors import CorruptLog, RunNotFound
 from weft.views import page_graph, strip
 from weft.views.order import in_order
+from weft.web.history import usual_of
+from weft.web.inspector import policy_text
 from weft.web.rendering import page
 from weft.web.runs_page import STATUSES
 from weft.web.source import Budget, Source
@@ -54,16 +56,31 @@ async def workflow_page(request: Request) -> Response:
             except (CorruptLog, RunNotFound):
                 cells = {}
         columns.insert(0, {"record": record, "cells": cells})
+    usual, tally = await usual_of(source, name), await source.tally()
+    findings = [str(each) for each in newest.workflow.check()]
+    policies = {each: policy_text(newest, each) for each in newest.memory.workflow.components}
     return page(
         request,
         "workflow.html",
         name=name,
+        usual=usual,
+        findings=findings,
+        policies={each: text for each, text in policies.items() if text},
+        failures={each: sum(column["cells"].get(each) == "failed" for column in columns) for each in policies},
+        counts={status: number for status in STATUSES if (number := tally.get((name, status)))},
         records=records,
         graph=Markup(page_graph(newest.workflow)),  # noqa: S704 - names and titles are escaped by the drawing
         components=in_order(newest.memory.workflow),
         columns=columns,
         versions=_versions(records),
-        data={"workflow": name, "components": in_order(newest.memory.workflow), "runs": columns},
+        data={
+            "workflow": name,
+            "components": in_order(newest.memory.workflow),
+            "usual": usual,
+            "findings": findings,
+            "versions": _versions(records),
+            "runs": [{"id": column["record"].id, "cells": column["cells"]} for column in columns],
+        },
     )
 
 

@@ -2,6 +2,7 @@
 // Reading works without it.
 "use strict";
 const root = document.documentElement;
+root.classList.add("js");
 const one = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
@@ -49,36 +50,118 @@ function address(changes) {
   }
   return url;
 }
+let shows = 0;
 async function show(url, { push = true } = {}) {
-  const answer = await fetch(url, { headers: { accept: "text/html" } });
+  const turn = ++shows;
+  let answer;
+  try { answer = await fetch(url, { headers: { accept: "text/html" } }); } catch { if (push) location.href = url; return; }
   if (!answer.ok) { location.href = url; return; }
   const read = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const place = one(".graph .inside")?.scrollTop ?? 0;
-  const focused = document.activeElement?.closest?.("[data-name]")?.dataset.name;
-  one("#main").replaceWith(document.adoptNode(one("#main", read)));
+  if (turn !== shows) return; // a later address was asked for meanwhile
+  const before = new Set(all("tr[data-id]").map(row => row.dataset.id));
+  const kept = anchor(), main = one("#main"), at = kept?.getBoundingClientRect().top;
+  isLive = !push;
+  morph(main, one("#main", read));
   document.title = read.title;
   if (push) history.pushState(null, "", url);
+  else if (before.size) for (const row of all("tr[data-id]")) row.classList.toggle("new", !before.has(row.dataset.id));
   ready();
-  if (one(".graph .inside")) one(".graph .inside").scrollTop = place;
-  if (focused) one(`.graph [data-name="${CSS.escape(focused)}"], .fall [data-name="${CSS.escape(focused)}"] a`)?.focus({ preventScroll: true });
+  if (!push && kept?.isConnected) scrollBy({ top: kept.getBoundingClientRect().top - at, behavior: "instant" });
 }
-const choose = name => show(address({ select: name }));
+
+// What a person reads stays where it is: the row under the mouse or the cursor, or else the first one in sight.
+function anchor() {
+  const row = one("tr[data-id]:hover, tr[data-id].current, tr[data-id]:focus-within");
+  if (row || scrollY < 100) return row;
+  return all("tr[data-id]").find(each => each.getBoundingClientRect().top >= 0) ?? null;
+}
+
+// Makes one tree like another and leaves what is alike: the focus, the selection, what was typed; if it is the same page
+// a moment later, also what is folded.
+let isLive = false;
+const keyOf = node => node.nodeType === 1 ? node.dataset.id ?? node.dataset.name ?? (node.id || null) : null;
+const isAlike = (one, other) => one.nodeName === other.nodeName && (one.nodeType !== 1 || keyOf(one) === keyOf(other) && one.classList[0] === other.classList[0]);
+function morph(old, young) {
+  for (const { name } of [...old.attributes]) if (!young.hasAttribute(name) && !(name === "open" && (isLive || old.matches("dialog"))) && name !== "data-ready") old.removeAttribute(name);
+  for (const { name, value } of young.attributes) if (!(name === "open" && isLive) && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  if (old.matches("input[type=range]") && old !== document.activeElement) old.value = young.value;
+  if (old.matches("textarea, output")) { if (old.matches("output")) old.value = young.value; return; }
+  const keyed = new Map([...old.childNodes].filter(keyOf).map(node => [keyOf(node), node]));
+  let place = old.firstChild;
+  for (const child of [...young.childNodes]) {
+    const key = keyOf(child);
+    let match = key === null ? place : keyed.get(key);
+    while (key === null && match && !isAlike(match, child)) match = match.nextSibling;
+    if (match && (!isAlike(match, child) || keyOf(match) !== key)) match = null;
+    if (!match) { old.insertBefore(document.importNode(child, true), place); continue; }
+    if (match !== place) old.insertBefore(match, place); else place = place.nextSibling;
+    if (child.nodeType === 1) morph(match, child); else if (match.data !== child.data) match.data = child.data;
+  }
+  while (place) { const next = place.nextSibling; place.remove(); place = next; }
+}
+// On a phone the inspector is a sheet from below: a touch of its head opens and closes it, a choice opens it.
+let isUp = /[?&](select|tab|element)=/.test(location.search);
+function sheet() { one(".inspector")?.classList.toggle("up", isUp); }
+const choose = name => show(address({ select: name, element: null, tab: null, start: null, search: null, state: null }));
 addEventListener("popstate", () => show(location.href, { push: false }));
 
 document.addEventListener("click", event => {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   const box = event.target.closest("[data-select] .box[data-kind]");
-  if (box && box.dataset.kind !== "input") { choose(box.dataset.name); return; }
-  const link = event.target.closest("main a[href^='?']");
-  if (link && !link.search.includes("format=")) { event.preventDefault(); show(new URL(link.getAttribute("href"), location)); }
+  if (box && box.dataset.kind !== "input") { isUp = true; choose(box.dataset.name); return; }
+  if (event.target.closest(".inspector > header") && !event.target.closest("a, button")) { isUp = !isUp; sheet(); return; }
+  if (event.target.closest(".fall a, .say a[href*='#inspector'], .say a[href*='select=']")) isUp = true;
+  const more = event.target.closest("a[data-part]");
+  if (more) { event.preventDefault(); part(more); return; }
+  const copied = event.target.closest("[data-copy]");
+  if (copied) { event.preventDefault(); copy(copied); return; }
+  const clip = event.target.closest("[data-clip]");
+  if (clip) { take(clip); return; }
+  const link = event.target.closest("main a");
+  const target = link?.getAttribute("href") ?? "";
+  if (target.startsWith("?") && !target.includes("format=")) { event.preventDefault(); show(new URL(target, location)); }
   for (const menu of all("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+});
+
+// -- values: more parts of a large one are fetched when they are asked for, and one is copied as JSON
+
+async function part(link) {
+  const answer = await fetch(link.href, { headers: { accept: "text/html" } });
+  if (!answer.ok) { location.href = link.href; return; }
+  const read = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const place = link.closest("li") ?? link;
+  place.replaceWith(...all("#part > ul > li, #part:not(:has(> ul)) > *", read).map(each => document.importNode(each, true)));
+}
+async function copy(button) {
+  const answer = await fetch(button.href, { headers: { accept: "application/json" } });
+  if (!answer.ok) { location.href = button.href; return; }
+  try { await navigator.clipboard.writeText(await answer.text()); button.textContent = "Copied"; } catch { location.href = button.href; }
+}
+
+// A command is copied; where the browser does not let a page write there, it is selected.
+async function take(button) {
+  const text = button.previousElementSibling;
+  try { await navigator.clipboard.writeText(button.dataset.clip); button.textContent = "Copied"; setTimeout(() => { button.textContent = "Copy"; }, 2000); }
+  catch { getSelection().selectAllChildren(text); }
+}
+
+// -- lists that are chosen from
+
+document.addEventListener("change", event => {
+  const list = event.target.closest("select[data-go]");
+  if (!list) return;
+  const changes = { [list.name]: list.value || null, after: null, from: null };
+  if (list.name === "span" && list.value) changes.since = changes.until = null;
+  show(address(changes));
 });
 
 // -- live
 
-let stream = null;
+let stream = null, later = 0;
 function follow() {
   const live = one("#main").dataset.live ?? null;
+  clearTimeout(later);
+  if (one("#main").dataset.again) later = setTimeout(() => show(location.href, { push: false }), +one("#main").dataset.again);
   if (stream && stream.url.endsWith(live ?? "\0")) return;
   stream?.close();
   stream = null;
@@ -96,6 +179,9 @@ function follow() {
   };
   mine.addEventListener("state", event => { newest = event.data; again(); });
   mine.addEventListener("finished", () => mine.close());
+  mine.addEventListener("error", () => { // a server that has too many streams, or is gone: ask again later
+    if (mine.readyState === EventSource.CLOSED && stream === mine) { stream = null; setTimeout(follow, 10_000); }
+  });
 }
 
 // -- runs that are selected, by id: what is live does not lose them
@@ -110,8 +196,16 @@ function pick() {
   const every = one("[data-all]");
   every.checked = there > 0 && there === boxes.length;
   every.indeterminate = there > 0 && there < boxes.length;
-  form.hidden = there === 0;
-  one("output", form).value = there;
+  const here = new Set(boxes.map(box => box.value));
+  for (const each of all("input[data-elsewhere]", form)) each.remove();
+  for (const id of picked) if (!here.has(id)) { // of another page, or of the scatter
+    const field = Object.assign(document.createElement("input"), { type: "hidden", name: "run", value: id });
+    field.dataset.elsewhere = "";
+    form.append(field);
+  }
+  for (const point of all("[data-point]")) point.classList.toggle("picked", picked.has(point.dataset.point));
+  form.hidden = picked.size === 0;
+  one("output", form).value = picked.size;
 }
 document.addEventListener("change", event => {
   const box = event.target;
@@ -126,7 +220,8 @@ document.addEventListener("change", event => {
 
 function slider() {
   const range = one(".when input[type=range]");
-  if (!range) return;
+  if (!range || range.dataset.ready) return;
+  range.dataset.ready = "";
   range.addEventListener("input", () => { one(".when output").value = `event ${range.value} of ${range.max}`; });
   range.addEventListener("change", () => show(address({ at: range.value === range.max ? null : range.value })));
 }
@@ -165,7 +260,7 @@ document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const box = event.target.closest?.(".graph .box[tabindex]");
   if (box && (event.key === "Enter" || event.key === " ")) { event.preventDefault(); choose(box.dataset.name); return; }
-  if (event.target.closest?.("input:not([type=range], [type=checkbox]), textarea, select, dialog")) return;
+  if (event.target.closest?.("input:not([type=range], [type=checkbox]), textarea, select, dialog, .plot")) return;
   if (event.key === "Enter" && event.target.closest?.("a, button, summary")) return;
   if (before === "g" && places[event.key]) { location.href = base + places[event.key]; return; }
   before = event.key;
@@ -173,5 +268,11 @@ document.addEventListener("keydown", event => {
 });
 
 one("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-function ready() { mark(); follow(); slider(); pick(); }
+function clocks() {
+  for (const each of all(".ticks time")) {
+    const at = new Date(each.dateTime), far = Date.now() - at > 72e6;
+    each.textContent = at.toLocaleString([], { hour: "2-digit", minute: "2-digit", hour12: false, ...(far ? { day: "2-digit", month: "short" } : {}) });
+  }
+}
+function ready() { sheet(); mark(); follow(); slider(); pick(); clocks(); plot(); }
 ready();
