@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from weft.testing.clock import VirtualClock
     from weft.testing.contracts import (
         ConcurrentExecutorContract,
+        DeadlineStoreContract,
         ExecutorContract,
         FactStoreContract,
         FragmentContract,
         ImmediateExecutorContract,
         InboxStoreContract,
+        JobStoreContract,
         LendingExecutorContract,
         ListableStoreContract,
         LogStoreContract,
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
         StatisticsStoreContract,
         StoreContract,
         StreamStoreContract,
+        TransactionalStoreContract,
         TruncatingStoreContract,
+        UniqueStoreContract,
     )
     from weft.testing.durability import DurabilityReport, check_durability
     from weft.testing.faults import Fault, FaultyStore
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConcurrentExecutorContract",
+    "DeadlineStoreContract",
     "DurabilityReport",
     "ExecutorContract",
     "FactStoreContract",
@@ -53,6 +58,7 @@ __all__ = [
     "FragmentContract",
     "ImmediateExecutorContract",
     "InboxStoreContract",
+    "JobStoreContract",
     "Jump",
     "LendingExecutorContract",
     "ListableStoreContract",
@@ -72,8 +78,10 @@ __all__ = [
     "StoreContract",
     "StreamStoreContract",
     "TestRunner",
+    "TransactionalStoreContract",
     "Trial",
     "TruncatingStoreContract",
+    "UniqueStoreContract",
     "VirtualClock",
     "VirtualLoop",
     "Weather",

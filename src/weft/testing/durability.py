@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
@@ -25,8 +26,17 @@ from weft.core import events as ev
 from weft.core.run.run import Run
 from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
-from weft.errors import DurabilityBroken, InvalidOption, RunClosed, RunParked, StoreError, Stuck, WeftError
-from weft.ports.store import Append
+from weft.errors import (
+    DurabilityBroken,
+    InvalidOption,
+    RunClosed,
+    RunParked,
+    StoreError,
+    Stuck,
+    TokenExpired,
+    WeftError,
+)
+from weft.ports.store import FINISHED, Append
 from weft.runner import AsyncRunner
 from weft.stores import MemoryStore
 from weft.testing.faults import Crash, Fault, FaultyStore
@@ -49,7 +59,7 @@ ORDERS: Final = 8
 """How many orders of completions are tried."""
 _JUMPS: Final = (-7200.0, 7200.0)
 _RESTART: Final = 1.0
-"""After how many seconds the next process begins."""
+"""Seconds until the next process begins."""
 _ABSENT: Final = object()
 
 
@@ -58,7 +68,7 @@ class Case(msgspec.Struct, frozen=True):
 
     kind: Kind
     number: int = 0
-    """Of which append, order or timer."""
+    """The number of the append, order or timer."""
     place: str = ""
     """Where that is in the log of the run that had no fault."""
     by: float = 0.0
@@ -131,6 +141,7 @@ def check_durability(
     inputs: Sequence[Any],
     *,
     signals: Sequence[tuple[str, Any]] = (),
+    completions: Mapping[str, Any] | None = None,
     context: Mapping[str, Any] | None = None,
     children: Collection[Workflow] = (),
     ignore: Collection[str] = (),
@@ -150,6 +161,7 @@ def check_durability(
     Args:
         inputs: all of them are sent to one run, which then finishes.
         signals: names and values, sent after the inputs.
+        completions: by external step, the value that completes it, or the exception that fails each of its attempts.
         context: the context of the run.
         children: the workflows that its steps start.
         ignore: components that make something else every time; what follows from them is not compared either.
@@ -162,14 +174,19 @@ def check_durability(
 
     Raises:
         DurabilityBroken: a run came to something else; the error has the ``report``.
-        InvalidOption: there is no input, no such component to ignore, or no such fault.
+        InvalidOption: there is no input, no such component or fault, or the run does not come to an end without a
+            fault either: then nothing would have been shown.
     """
     if not inputs:
         raise InvalidOption("check_durability(workflow, inputs): give it an input, as in check_durability(w, [1])")
     if unknown := sorted(set(ignore) - set(workflow.components)):
         raise InvalidOption(f"ignore={unknown}: the workflow has no such components")
-    world = _World(workflow, tuple(inputs), tuple(signals), dict(context or {}), tuple(children), threads)
+    outside = dict(completions or {})
+    if unknown := sorted(set(outside) - set(workflow.compiled.nodes)):
+        raise InvalidOption(f"completions={unknown}: the workflow has no such components")
+    world = _World(workflow, tuple(inputs), tuple(signals), outside, dict(context or {}), tuple(children), threads)
     plain = world.run(Case("plain"), seed)
+    _check_end(plain)
     compared = _Comparison(workflow, ignore, compare, plain)
     cases = list(_cases(plain))
     if only is not None:
@@ -191,6 +208,21 @@ def check_durability(
     if raises and not report.is_durable:
         raise DurabilityBroken(report)
     return report
+
+
+def _check_end(plain: _Came) -> None:
+    """Refuse a run that does not end without a fault."""
+    if plain.status in (*FINISHED, "parked"):
+        return
+    waits = [] if plain.run is None else plain.run.waiting_for
+    hint = ""
+    if waits:
+        names = ", ".join(map(repr, waits))
+        hint = f"; it waits for {names}: pass signals=[(name, value)], or completions={{name: value}} of external steps"
+    raise InvalidOption(
+        f"without a fault the run does not come to an end, so faults would show nothing: {plain.error or plain.status}"
+        f"{hint}"
+    )
 
 
 # -- one run ---------------------------------------------------------------------------------------
@@ -215,6 +247,7 @@ class _World(msgspec.Struct, frozen=True):
     workflow: Workflow
     inputs: tuple[Any, ...]
     signals: tuple[tuple[str, Any], ...]
+    completions: Mapping[str, Any]
     context: Mapping[str, Any]
     children: tuple[Workflow, ...]
     threads: bool
@@ -326,11 +359,35 @@ class _Running:
                 await runner.signal(ID, name, value, key=f"signal {number}")
             except RunClosed:
                 break
+        if world.completions:
+            await self._complete(runner)
         try:
             await runner.wait(ID)
         except RunParked:
             return "parked"
         return await runner.status(ID)
+
+    async def _complete(self, runner: AsyncRunner) -> None:
+        """Complete the external steps of the run as they come, until it has ended."""
+        answered, completions = set[str](), self.world.completions
+
+        def opened(run: Run) -> list[tuple[str, str]]:
+            tokens = run.tokens.items()
+            return [(token, name) for token, name in tokens if name in completions and token not in answered]
+
+        while True:
+            try:
+                run = await runner.wait_until(ID, lambda run: bool(opened(run)))
+            except (RunClosed, RunParked):
+                return
+            for token, name in opened(run):
+                answered.add(token)
+                value = completions[name]
+                with suppress(TokenExpired, RunClosed):  # an earlier process was answered, and its answer counts
+                    if isinstance(value, BaseException):
+                        await runner.fail(token, value)
+                    else:
+                        await runner.complete(token, value)
 
     def _executor(self) -> SimulatedExecutor:
         blocks = _on_a_thread if self.world.threads else None
@@ -398,7 +455,7 @@ def _cases(plain: _Came) -> Iterator[Case]:
     """Yield every fault that can happen to a run that went as *plain* did."""
     log = plain.run.log() if plain.run is not None else []
     for number, length in enumerate(plain.appends, start=1):
-        place = f"event {length}, {_told(log[length - 1])}" if 0 < length <= len(log) else ""
+        place = f"event {length}, {_described(log[length - 1])}" if 0 < length <= len(log) else ""
         for kind in ("kill before", "kill during", "unavailable", "ambiguous"):
             yield Case(kind, number, place)
     if plain.together:
@@ -410,7 +467,7 @@ def _cases(plain: _Came) -> Iterator[Case]:
             yield Case("clock", number, f"timer of {event.component!r} at {event.at - START:.3f}", by)
 
 
-def _told(event: Any) -> str:
+def _described(event: Any) -> str:
     component = getattr(event, "component", None)
     return type(event).__name__ if component is None else f"{type(event).__name__} of {component!r}"
 

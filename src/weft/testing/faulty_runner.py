@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _MOMENT: Final = 0.05
 _TRIES: Final = 100
-"""How often so many seconds pass, at most, until a failed append is tried again."""
+"""Most times that the wait passes until a failed append is tried again."""
 
 
 class FaultyTestRunner(TestRunner):

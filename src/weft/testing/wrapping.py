@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import Protocol, Self, TypeVar
 
 from weft.errors import StoreError
+from weft.ports.deadlines import DeadlineStore, Endangered
 from weft.ports.store import (
     DUE,
     FINISHED,
@@ -29,6 +30,7 @@ from weft.ports.store import (
     StatisticsStore,
     StoredSnapshot,
     TruncatingStore,
+    UniqueStore,
 )
 from weft.ports.streams import Chunk, StreamStore
 from weft.typing import RunId
@@ -44,8 +46,10 @@ class FullStore(
     OwnedStore,
     ListableStore,
     StatisticsStore,
+    UniqueStore,
     InboxStore,
     StreamStore,
+    DeadlineStore,
     Protocol,
 ):
     """All protocols that the stores of Weft implement."""
@@ -53,6 +57,9 @@ class FullStore(
 
 class WrappedStore:
     """Passes every call to *inner*."""
+
+    sees_every_commit = True
+    """Whether each step is written by itself, also in memory: what watches a store, or lets it fail, sees them all."""
 
     def __init__(self, inner: FullStore) -> None:
         self.inner = inner
@@ -206,6 +213,14 @@ class WrappedStore:
             "count", lambda: self.inner.count(statuses=statuses, workflow=workflow, failed=failed, since=since)
         )
 
+    async def key_holder(self, workflow: str, unique: str) -> RunId | None:
+        """Return the run that has a unique key."""
+        return await self.around("key_holder", lambda: self.inner.key_holder(workflow, unique))
+
+    async def key_rival(self, run: RunId) -> tuple[str, str, RunId] | None:
+        """Return the other run that has the unique key of a run."""
+        return await self.around("key_rival", lambda: self.inner.key_rival(run))
+
     async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
         """Return how many runs there are."""
         return await self.around("tally", self.inner.tally)
@@ -215,6 +230,18 @@ class WrappedStore:
     ) -> Mapping[tuple[int, RunStatus], int]:
         """Return how many runs were created when."""
         return await self.around("histogram", lambda: self.inner.histogram(since=since, width=width, workflow=workflow))
+
+    async def endangered(self, now: float, *, limit: int = 100) -> Sequence[Endangered]:
+        """Return runs whose deadline is in danger."""
+        return await self.around("endangered", lambda: self.inner.endangered(now, limit=limit))
+
+    async def tell_dangers(self, now: float, *, limit: int = 100) -> tuple[Sequence[Endangered], float | None]:
+        """Tell all dangers."""
+        return await self.around("tell_dangers", lambda: self.inner.tell_dangers(now, limit=limit))
+
+    async def tell_danger(self, run: RunId, deadline: float, now: float) -> Endangered | None:
+        """Tell one danger."""
+        return await self.around("tell_danger", lambda: self.inner.tell_danger(run, deadline, now))
 
     async def delete(self, run: RunId) -> None:
         """Delete a run."""
@@ -256,6 +283,6 @@ class WrappedStore:
         """Read the progress of a run."""
         return await self.around("load_progress", lambda: self.inner.load_progress(run))
 
-    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
+    async def listen(self, notify: Callable[[], object]) -> Callable[[], None]:
         """Listen for messages."""
-        return await self.around("listen", lambda: self.inner.listen(heard))
+        return await self.around("listen", lambda: self.inner.listen(notify))

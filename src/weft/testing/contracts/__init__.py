@@ -18,11 +18,13 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from weft.testing.contracts.deadline_store import DeadlineStoreContract
     from weft.testing.contracts.executor import ConcurrentExecutorContract, ExecutorContract
     from weft.testing.contracts.fact_store import FactStoreContract
     from weft.testing.contracts.fragment import FragmentContract
     from weft.testing.contracts.immediate import ImmediateExecutorContract
     from weft.testing.contracts.inbox_store import InboxStoreContract, SharedInboxContract
+    from weft.testing.contracts.job_store import JobStoreContract
     from weft.testing.contracts.lending import LendingExecutorContract
     from weft.testing.contracts.listable_store import ListableStoreContract
     from weft.testing.contracts.log_store import LogStoreContract
@@ -35,15 +37,19 @@ if TYPE_CHECKING:
     from weft.testing.contracts.statistics_store import StatisticsStoreContract
     from weft.testing.contracts.store import StoreContract
     from weft.testing.contracts.stream_store import StreamStoreContract
+    from weft.testing.contracts.transactional_store import TransactionalStoreContract
     from weft.testing.contracts.truncating_store import TruncatingStoreContract
+    from weft.testing.contracts.unique_store import UniqueStoreContract
 
 __all__ = [
     "ConcurrentExecutorContract",
+    "DeadlineStoreContract",
     "ExecutorContract",
     "FactStoreContract",
     "FragmentContract",
     "ImmediateExecutorContract",
     "InboxStoreContract",
+    "JobStoreContract",
     "LendingExecutorContract",
     "ListableStoreContract",
     "LogStoreContract",
@@ -57,16 +63,20 @@ __all__ = [
     "StatisticsStoreContract",
     "StoreContract",
     "StreamStoreContract",
+    "TransactionalStoreContract",
     "TruncatingStoreContract",
+    "UniqueStoreContract",
 ]
 
 _HOMES = {
     "ConcurrentExecutorContract": "executor",
+    "DeadlineStoreContract": "deadline_store",
     "ExecutorContract": "executor",
     "FactStoreContract": "fact_store",
     "FragmentContract": "fragment",
     "ImmediateExecutorContract": "immediate",
     "InboxStoreContract": "inbox_store",
+    "JobStoreContract": "job_store",
     "LendingExecutorContract": "lending",
     "ListableStoreContract": "listable_store",
     "LogStoreContract": "log_store",
@@ -81,6 +91,8 @@ _HOMES = {
     "StatisticsStoreContract": "statistics_store",
     "StoreContract": "store",
     "StreamStoreContract": "stream_store",
+    "TransactionalStoreContract": "transactional_store",
+    "UniqueStoreContract": "unique_store",
 }
 
 if "pytest" in sys.modules:

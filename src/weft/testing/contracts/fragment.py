@@ -1,5 +1,5 @@
 """
-The contract of fragments: what everything keeps that stands beside ``>>``, as tests to inherit.
+The contract of fragments, which are everything that can stand beside ``>>``, as tests to inherit.
 """
 
 from __future__ import annotations

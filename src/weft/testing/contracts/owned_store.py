@@ -148,7 +148,7 @@ class OwnedStoreContract:
 
         fatal = Workflow("fatal", step(kills))
         starts: list[str] = []
-        for life in ("starts", "starts", "is busy", "starts", "is told"):
+        for life in ("starts", "starts", "is busy", "starts", "is notified"):
             runner = await AsyncRunner(store, executors={"async": TaskExecutor(capacity=1)}).open()
             if life == "is busy":
                 await runner.start(fatal, "busy", id="busy")
@@ -161,7 +161,7 @@ class OwnedStoreContract:
                 starts.append(await begun.get())
             else:
                 await runner.checkpoint("a")
-            is_parked = life == "is told" and await runner.status("a") == "parked"
+            is_parked = life == "is notified" and await runner.status("a") == "parked"
             await self.crash(store)
             with suppress(WeftError):  # what is left of that process can write nothing
                 await runner.close(grace=0.0)

@@ -13,7 +13,7 @@ from weft.core.workflow import Workflow
 from weft.ports.executor import Executor
 
 PATIENCE = 60.0
-"""After how many seconds a test that waits forever fails."""
+"""Seconds after which a test that waits forever fails."""
 
 P = ParamSpec("P")
 

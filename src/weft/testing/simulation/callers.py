@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 PATIENCE: Final = 60.0
-"""For how many seconds a caller waits for a run that another caller may have stopped."""
+"""Seconds that a caller waits for a run that another caller may have stopped."""
 
 
 class Callers:

@@ -2,8 +2,8 @@
 The clients of a simulated runner: they start runs, send inputs, cancel, change policies, finish runs, and wait.
 
 A client of a process that has died, or was closed, comes back in the next one, and continues with what was not
-acknowledged.  If a runner was closed without reporting unwritten events, everything that its clients were told counts
-as acknowledged, whatever the strategy.
+acknowledged.  If a runner was closed without reporting unwritten events, everything that its clients got
+an answer for counts as acknowledged, whatever the strategy.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Clients:
         self._attempts, self._messages, self._tell, self._interrupt = attempts, messages, tell, interrupt
         self._removed = removed
         self._other: AsyncRunner | None = None
-        """A runner that holds no run, so that what it is told goes through their inboxes."""
+        """A runner that holds no run, so that its calls go through their inboxes."""
         self._posted: set[str] = set()
         """The runs that have had an input or an end through their inbox in this life: others would overtake it."""
         self._signalled: set[tuple[str, str]] = set()
@@ -119,7 +119,7 @@ class Clients:
             self._accepted(run, "signal", key, is_remote=False)
 
     def deleted(self, run: str) -> None:
-        """Note that a run was deleted: of one that has its id later nothing was told yet."""
+        """Note that a run was deleted, so that nothing is known yet of a later run of its id."""
         self._told.pop(run, None)
 
     def unnoticed(self, run: str) -> list[str]:
@@ -198,7 +198,7 @@ class Clients:
         """
         other = self._other
         if run and not self._scenario.strategy.takes_input_first:
-            return runner  # a crash may lose what the runner was told, and not the later one in the inbox
+            return runner  # a crash may lose the call to the runner, and not the later one in the inbox
         if other is None or not (run in self._posted or self._dice.random() < self._scenario.remote):
             return runner
         return other

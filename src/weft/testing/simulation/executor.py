@@ -56,9 +56,9 @@ class SimulatedExecutor:
     """
     Runs up to *max_workers* at once and lets as many wait; *lasts* returns how long an attempt takes.
 
-    If the runner wants heartbeats, an attempt sends one every so many seconds as *beats* returns; 0 means never.  If
-    *refuses* returns true, it behaves as if all its threads hung.  A plain function that *blocks*, because it waits for
-    other runs, needs a thread, and a loop on virtual time.
+    If the runner wants heartbeats, an attempt sends one each time the seconds that *beats* returns have passed; 0 means
+    never.  If *refuses* returns true, it behaves as if all its threads hung.  A plain function that *blocks*, because
+    it waits for other runs, needs a thread, and a loop on virtual time.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ _FALLIBLE = frozenset(
     {
         *("append", "acquire", "acquire_many", "list_free", "release"),
         *("load_since", "load_many", "load_definitions", "load_facts", "post", "messages", "addressed"),
-        *("truncate_before", "compact"),
+        *("truncate_before", "compact", "put_schedule", "due_schedules", "list_schedules"),
     }
 )
 _WRITES = frozenset({"append", "truncate_before", "compact"})
@@ -140,7 +140,7 @@ class Connection(WrappedStore):
         await self.around("delete", act)
 
     def lose(self, seconds: float) -> None:
-        """Make the store unavailable for so many seconds."""
+        """Make the store unavailable for *seconds*."""
         self._back_at = asyncio.get_running_loop().time() + seconds
 
     def die(self) -> None:

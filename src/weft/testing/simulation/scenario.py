@@ -104,7 +104,7 @@ class Closing(msgspec.Struct, frozen=True):
     after: float
     """How many seconds its clients have had."""
     outage: float = 0.0
-    """For how many seconds the store is unavailable from then on."""
+    """Seconds that the store is unavailable from then on."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -166,7 +166,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     checkpoints: float = 0.0
     """How often a client asks for a checkpoint after an input."""
     snapshot_every: int | None = None
-    """After how many events of a run a snapshot is written."""
+    """Events of a run between two snapshots."""
     truncates: float = 0.0
     """How often the log of a run is truncated after an input, and when it has nothing left to do."""
     compacts: float = 0.0
@@ -174,7 +174,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     memory_budget: int | None = None
     """How many bytes of values stay in memory; with 1, everything that nothing needs leaves it as soon as it can."""
     keep_values_for: float | None = None
-    """After how many seconds values that nothing needs leave memory."""
+    """Seconds until values that nothing needs leave memory."""
     is_patient: bool = False
     """Whether an input is sent only when the run has nothing left to do."""
     deadline: float | None = None
@@ -230,7 +230,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         said = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("components", "others")}
         said |= {"others": () if self.others == self.rules else self.others}
         told = {name: value for name, value in said.items() if value != getattr(_PLAIN, name)}
-        told |= {name: _told(told[name]) for name in ("rules", "others") if name in told}
+        told |= {name: _described(told[name]) for name in ("rules", "others") if name in told}
         return ", ".join(f"{name}={value}" for name, value in told.items())
 
 
@@ -242,7 +242,7 @@ def _first(rules: Rules, names: set[str]) -> Policy | None:
     return next((policy for matcher, policy in rules if matcher is DEFAULT or matcher in names), None)
 
 
-def _told(rules: Rules) -> str:
+def _described(rules: Rules) -> str:
     """Return *rules* without the fields that have their defaults."""
     policies = ((matcher, policy.changes().items()) for matcher, policy in rules)
     said = (f"{matcher}: {', '.join(f'{name}={value}' for name, value in changes)}" for matcher, changes in policies)

@@ -64,7 +64,7 @@ START = 1_700_000_000.0
 _AN_HOUR = 3_600.0
 """Within how many seconds every client of a closed runner must have returned."""
 _ENOUGH = 50
-"""After how many problems a simulation ends early."""
+"""Number of problems that ends a simulation early."""
 _RESTART = 1e-3
 """Seconds: no process starts at the very moment at which another one died, so no two runs begin at the same time."""
 _AN_AGE = 1e7

@@ -3,7 +3,7 @@ The storage that outlives a simulated process: runs in memory, or in a real SQLi
 
 A process gets the store from :meth:`Storage.connect`.  When it dies, :meth:`Storage.lose` takes the store away from it
 without closing it, so that nothing more is written and no run is released: only the lock of the owner is released, as
-the operating system would do.  The next owner of a run is told of the death, unless deaths are not to count.
+the operating system would do.  The next owner of a run learns of the death, unless deaths are not to count.
 
 A file needs threads, and virtual time has none.  So the store is in an event loop on a separate thread, and a caller
 stands still, with its whole virtual world, until it has answered: a call takes no virtual time.
@@ -37,7 +37,7 @@ class Storage(Protocol):
         ...
 
     def lose(self, *, counts: bool) -> None:
-        """Note that the process that was last connected has died; *counts* says whether its runs are told of that."""
+        """Note that the process that was last connected has died; *counts* says whether its runs learn of that."""
         ...
 
     def clean(self) -> None:
@@ -102,14 +102,14 @@ class Aside(WrappedStore):
         if call == "open":
             self._opened = self._sqlite._opened  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         if call == "post":
-            for heard in list(self._listeners.values()):
-                heard()
+            for notify in list(self._listeners.values()):
+                notify()
         return result
 
-    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
-        """Call *heard* after each post: the thread of the store would speak up at random."""
+    async def listen(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Call *notify* after each post: the thread of the store would speak up at random."""
         me = object()
-        self._listeners[me] = heard
+        self._listeners[me] = notify
         return lambda: self._listeners.pop(me, None) and None
 
     async def compact(self, run: RunId) -> int:

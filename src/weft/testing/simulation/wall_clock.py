@@ -1,5 +1,5 @@
 """
-The clock of the system in a simulation: the time of the event loop, which nothing changes, and by how much it was set.
+The clock of the system in a simulation: the time of the event loop, and the amount by which the clock was set.
 
     >>> clock = WallClock()
     >>> clock.set(at=100.0, by=-30.0)
@@ -23,10 +23,10 @@ class WallClock:
 
     def __init__(self) -> None:
         self._changes: list[tuple[float, float]] = [(-math.inf, 0.0)]
-        """From which time of the loop on it was how many seconds ahead."""
+        """Pairs of a time of the loop and how many seconds the clock is ahead from then on."""
 
     def set(self, *, at: float, by: float) -> None:
-        """Set it forward by so many seconds, at this time of the loop; back, if they are negative."""
+        """Set it forward *by* seconds, at this time of the loop; back, if they are negative."""
         self._changes.append((at, self._changes[-1][1] + by))
 
     def at(self, time: float) -> float:
@@ -63,5 +63,5 @@ class ProcessClock:
         raise NotImplementedError(f"code must not block for {seconds} seconds in virtual time; await it")
 
     async def asleep(self, seconds: float) -> None:
-        """Suspend for so many seconds of the loop."""
+        """Suspend for *seconds* of the loop."""
         await asyncio.sleep(seconds)
