@@ -87,15 +87,17 @@ def fill(path: Path, runs: int) -> None:
             count = max(1, round(runs * share))
             (key,) = db.execute("select key from runs where id = ?", (name,)).fetchone()
             (first,) = db.execute("select max(key) from runs").fetchone()
+            # A column that is not named here, of a later schema too, is copied as it is.
+            db.execute("create temp table one as select * from runs where key = ?", (key,))
+            names, values = _columns(db)
+            sql = f"""with recursive n (i) as (values (1) union all select i + 1 from n where i < :count)
+                insert into runs (key, id, {names})
+                select :first + i, r.id || '-' || i, {values} from n, one r"""  # noqa: S608 - names of the table itself
             db.execute(
-                """with recursive n (i) as (values (1) union all select i + 1 from n where i < :count)
-                insert into runs
-                select :first + i, r.id || '-' || i, r.workflow, r.version, r.status, r.reason, r.chain, r.epoch,
-                       :now - :month * i / :count, :now - :month * i / :count, null, r.failures, r.dead_letters,
-                       case when r.finished_at is null then null else :now - :month * i / :count end, r.outcome
-                from n, runs r where r.key = :key""",
-                {"count": count, "first": first, "now": now, "month": MONTH, "key": key},
+                sql,
+                {"count": count, "first": first, "now": now, "month": MONTH},
             )
+            db.execute("drop table one")
             db.execute(
                 """insert into segments
                 select (n.key << 32) + (s.place & 4294967295), s.count, s.chain, s.at, s.body
@@ -103,6 +105,15 @@ def fill(path: Path, runs: int) -> None:
                 where n.key > :first and s.place between :key << 32 and (:key << 32) + 4294967295""",
                 {"first": first, "key": key},
             )
+
+
+def _columns(db: sqlite3.Connection) -> tuple[str, str]:
+    """Return the names of the columns that are copied, and what is put there: other times, and no owner."""
+    at = ":now - :month * i / :count"
+    other = {"created_at": at, "updated_at": at, "owner": "null"}
+    other["finished_at"] = f"case when r.finished_at is null then null else {at} end"
+    names = [row[1] for row in db.execute("pragma table_info(one)") if row[1] not in ("key", "id")]
+    return ", ".join(names), ", ".join(other.get(name, f"r.{name}") for name in names)
 
 
 async def asked(application: Any, address: str) -> tuple[int, int]:

@@ -7,8 +7,9 @@ for them is not, which flatters the libraries that hand work over.  Wall time is
 kept beside it in the results.
 
 The pieces of work of one subject are sampled in turns, so that a slow minute of
-the machine falls on all of them; the minimum of the samples is what the code
-needs, the median says how noisy the machine was.
+the machine falls on all of them.  A figure is the median of the samples; the
+smallest and the largest say how noisy the machine was.  What compares one size
+with another is made of the smallest, since noise only adds.
 
 The garbage collector is on, as it is for users.  What is alive before the first
 sample (modules, graphs) is frozen, so that no library pays for the objects of
@@ -74,12 +75,17 @@ class Timing:
 
     minimum: float
     median: float
+    maximum: float
     wall: float  # median
     samples: int
     units: int
 
     @property
     def per_unit(self) -> float:
+        return self.median / self.units
+
+    @property
+    def least_per_unit(self) -> float:
         return self.minimum / self.units
 
 
@@ -161,7 +167,8 @@ class _Series:
         self.wall.append((perf_counter() - wall) / self.loops)
 
     def timing(self) -> Timing:
-        return Timing(min(self.cpu), median(self.cpu), median(self.wall), len(self.cpu), self.work.units)
+        cpu = self.cpu
+        return Timing(min(cpu), median(cpu), max(cpu), median(self.wall), len(cpu), self.work.units)
 
 
 def _weigh(stock: Stock) -> float:

@@ -11,7 +11,7 @@ import os
 import platform
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from benchmarks.harness import Failure, Measured
@@ -37,6 +37,8 @@ class Line:
 
     row: Row
     figures: Mapping[str, float | Failure]
+    spreads: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """By library: its smallest and its largest figure, where it is a time."""
 
     @property
     def weft(self) -> float | Failure:
@@ -58,12 +60,13 @@ class Line:
 def table(lines: Sequence[Line], libraries: Sequence[Library]) -> str:
     """Draw the lines in columns."""
     weft, *others = (library.name for library in libraries)
-    rows = [["work", "unit", weft, "target", "met?", *others]]
+    rows = [["work", "unit", weft, "spread", "target", "met?", *others]]
     for line in lines:
         target = "" if line.row.target is None else _number(line.row.target)
         met = {True: "yes", False: "NO", None: ""}[line.is_met]
         compared = (_compared(line, name) for name in others)
-        rows.append([line.row.label, line.row.unit, _figure(line.weft), target, met, *compared])
+        seen = " to ".join(_number(end) for end in line.spreads.get(weft, ()))
+        rows.append([line.row.label, line.row.unit, _figure(line.weft), seen, target, met, *compared])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows.insert(1, ["-" * width for width in widths])
     return "\n".join("  ".join(_aligned(row, widths)).rstrip() for row in rows)
@@ -125,6 +128,7 @@ def document(lines: Iterable[Line], measured: Mapping[Case, Measured], libraries
                 "target": line.row.target,
                 "met": line.is_met,
                 "figures": {name: _plain(figure) for name, figure in line.figures.items()},
+                "spreads": {name: list(ends) for name, ends in line.spreads.items()},
                 "ratios": {name: ratio for name in line.figures if (ratio := line.ratio(name)) is not None},
             }
             for line in lines

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from weft.fleet import decisions
 from weft.fleet.placement import Generations
+from weft.ports.calls import Call
 from weft.ports.workers import Load
 
 
@@ -132,6 +133,8 @@ class Worker:
     is_appending: bool = False
     is_claiming: bool = False
     is_rung: bool = False
+    is_backup: bool = False
+    """Whether it will look a moment after calls for others."""
     counted_at: float = 0.0
     """Until when the steps that have ended were counted."""
     cpu_free_at: float = 0.0
@@ -175,16 +178,26 @@ class Shard:
     # -- starts ----------------------------------------------------------------------------------
 
     def start(self, now: float) -> None:
-        """A client starts one run: all workers of the database are told."""
+        """A client starts one run: one worker of the database is called, and a backup a moment later."""
         done = self.database.execute(now, self.costs.start.of(1))
         self.at(done, self.started)
         self.at(now + self.draw.expovariate(self.rate), self.start)
 
     def started(self, now: float) -> None:
         self.backlog += 1
-        for worker in self.workers:
-            worker.is_rung = True
-            self.claim(now, worker, is_asked=True)
+        call, size = Call(1, self.draw.random()), len(self.workers)
+        for rank in (int(call.draw * size), (int(call.draw * size) + 1) % size):
+            worker, wait = self.workers[rank], call.answered_after(rank, size)
+            if wait == 0.0:
+                self.called(now, worker)
+            elif wait is not None and not worker.is_backup:
+                worker.is_backup = True
+                self.at(now + wait, lambda then, w=worker: self.called(then, w))
+
+    def called(self, now: float, worker: Worker) -> None:
+        """A worker is chosen by a call, or is the backup of one that is."""
+        worker.is_rung, worker.is_backup = True, False
+        self.claim(now, worker, is_asked=True)
 
     # -- claims ----------------------------------------------------------------------------------
 

@@ -69,11 +69,11 @@ def _micros(timing: Timing) -> float:
 
 
 def _seconds(timing: Timing) -> float:
-    return timing.minimum
+    return timing.median
 
 
 def _ratio(large: Timing, small: Timing) -> float:
-    return large.per_unit / small.per_unit
+    return large.least_per_unit / small.least_per_unit
 
 
 def _bytes(weight: Weight) -> float:

@@ -1,8 +1,8 @@
 """
-DBOS on SQLite: a workflow function whose steps are recorded as they return.
+DBOS on SQLite or PostgreSQL: a workflow function whose steps are recorded as they return.
 
-The database is what DBOS opens by itself for a ``sqlite:///`` address.  Workflows are started
-with ``start_workflow``, which runs them on its thread pool, and their results awaited.
+The database is what DBOS opens by itself for an address.  Workflows are started with ``start_workflow``, which runs
+them on its thread pool, and their results awaited.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dbos import DBOS
-
-HOW = "SQLite (journal DELETE), threads, a commit per step, FULL"
 
 
 @DBOS.step()
@@ -29,12 +27,12 @@ def chain(x: int, steps: int) -> int:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Callable[[int, int], None]]:
-    """Give what runs *count* workflows of *steps* steps to their results."""
+def opened(where: str) -> Iterator[Callable[[int, int], None]]:
+    """Give what runs *count* workflows of *steps* steps to their results, in a folder or on a server."""
     DBOS(
         config={
             "name": "benchmark",
-            "system_database_url": f"sqlite:///{folder / 'dbos.sqlite'}",
+            "system_database_url": where if "://" in where else f"sqlite:///{Path(where) / 'dbos.sqlite'}",
             "log_level": "ERROR",
             "run_admin_server": False,
             "enable_otlp": False,

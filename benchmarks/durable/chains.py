@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.durable.line import Line
-from benchmarks.durable.sampling import Samples, in_turns
+from benchmarks.durable.sampling import Samples, in_turns, ratios
 from benchmarks.durable.workload import chain
 from weft import AsyncRunner
 from weft.ports.scheduler import Scheduler
@@ -38,17 +38,20 @@ def measure(_: Path, *, quick: bool) -> Iterator[Line]:
     )
     for executor, target in LEAST_TIMES.items():
         alone, together = samples[executor, "one by one"], samples[executor, "together"]
+        times = ratios(alone, together)
         each = f"{together.least_cpu / size * 1e6:.1f} instead of {alone.least_cpu / size * 1e6:.1f} µs of CPU a step"
         yield Line(
             "chains",
             f"one chain of {size:,} steps under ChainBatching",
             f"memory, {executor}, every_cycle",
-            alone.best / together.best,
+            times.figure,
             "times as fast",
             target,
             at_least=True,
             beside=f"by CPU {alone.least_cpu / together.least_cpu:.2f} times; {each}",
             by_cpu=alone.least_cpu / together.least_cpu,
+            low=times.low,
+            high=times.high,
         )
 
 

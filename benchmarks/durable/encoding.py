@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.durable.line import Line
-from benchmarks.durable.sampling import Samples, in_turns
+from benchmarks.durable.sampling import Samples, Seen, in_turns
 from benchmarks.durable.workload import STEPS, chain
 from weft import AsyncRunner, Run
 from weft.log import decode_segments, encode_segment
@@ -44,12 +44,13 @@ def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
 
     samples = in_turns({"one piece": in_one_piece, "a segment each": in_many_pieces}, 3 if quick else 9)
     for name, target in (("one piece", MOST_MICROSECONDS), ("a segment each", None)):
-        micros = samples[name].least_cpu / len(log) * 1e6
+        seen = Seen.of(samples[name].cpu, 1e6 / len(log))
         beside = (
             f"{(len(whole.body) if name == 'one piece' else sum(len(p.body) for p in pieces)) / len(log):.0f} bytes"
         )
         work = f"encode + decode of {len(log):,} events"
-        yield Line("encoding", work, f"CPU, {name}", micros, "µs per event", target, beside=beside)
+        how, unit = f"CPU, {name}", "µs per event"
+        yield Line("encoding", work, how, seen.figure, unit, target, beside=beside, low=seen.low, high=seen.high)
     sizes = asyncio.run(_sizes())
     yield Line("encoding", "log of a step that does nothing", "a segment each", max(sizes), "bytes", MOST_BYTES)
 

@@ -39,6 +39,7 @@ AT_ONCE = 100
 class Count:
     """What was seen on both sides of the kill."""
 
+    executor: str
     started: set[str]
     """Runs whose start was acknowledged."""
     acknowledged: set[str]
@@ -86,7 +87,7 @@ def measure(folder: Path, *, quick: bool, executor: str) -> Count:
     child = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])  # noqa: S603 - ourselves
     assert child.stdout is not None
     said = _listen_and_kill(child, child.stdout, after=runs * STEPS * 4 // 7)
-    found = Count(set(), set(), Counter(), set(), set(), Counter(), 0)
+    found = Count(executor, set(), set(), Counter(), set(), set(), Counter(), 0)
     for word, run, component in said:
         if word == "started":
             found.started.add(run)

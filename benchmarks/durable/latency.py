@@ -17,11 +17,14 @@ import asyncio
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from time import perf_counter
 
-from benchmarks.durable.line import Line
+from benchmarks.alternatives.durable import ON_SQLITE, all_apart, chain_line
+from benchmarks.durable.line import Line, Note
+from benchmarks.durable.sampling import in_turns
 from benchmarks.durable.workload import chain
 from benchmarks.stores import BODY, bare_database
 from weft import AsyncRunner
@@ -61,7 +64,7 @@ class Probe:
             seconds.append(perf_counter() - start)
 
 
-def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
+def measure(folder: Path, *, quick: bool) -> Iterator[Line | Note]:
     """Measure a chain and a workflow of one step, on each executor."""
     size, repeats = (100, 30) if quick else (CHAIN, 300)
     for executor, target in MOST_TIMES.items():
@@ -69,11 +72,19 @@ def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
         asyncio.run(_run_chain(folder, executor, probe, size))
         how = f"sqlite, {executor}, every_cycle, FULL"
         yield _ratio(f"one chain of {size:,} steps, per step", how, probe.between, probe, target)
+        low, middle, high = (each * 1e6 for each in quantiles(probe.between, n=4))
+        work = f"one chain of {size:,} steps, time per step"
+        yield Line("latency", work, how, middle, "µs", beside="spread: the middle half", low=low, high=high)
     for executor in MOST_TIMES:
         probe, whole = Probe(folder), list[float]()
         asyncio.run(_run_one_by_one(folder, executor, probe, repeats, whole))
         how = f"sqlite, {executor}, every_cycle, FULL"
         yield _ratio("start to result of a one-step workflow", how, whole, probe, MOST_TIMES_ONE_STEP)
+    few, rounds = (10, 1) if quick else (100, 3)
+    with all_apart(ON_SQLITE, (tempfile.mkdtemp(dir=folder) for _ in ON_SQLITE)) as others:
+        samples = in_turns({one: partial(apart.run_many, 1, few) for one, apart in others.items()}, rounds)
+    for one in ON_SQLITE:
+        yield chain_line("latency", one, samples[one], few)
 
 
 def _bare(folder: Path, *, room: int) -> sqlite3.Connection:
@@ -114,4 +125,6 @@ def _ratio(work: str, how: str, weft: list[float], probe: Probe, target: float) 
     minima = min(weft) / min(probe.bare)
     times = f"bare commit {bare * 1e6:,.0f} µs, with room {roomy * 1e6:,.0f}, Weft {own * 1e6:,.0f}"
     beside = f"{times}; {own / roomy:.2f} x the one with room; of the minima {minima:.2f}"
-    return Line("latency", work, how, own / bare, "x bare commit", target, beside=beside)
+    seen = [one / bare for one in quantiles(weft, n=4)]
+    beside = f"spread: the middle half of {len(weft):,}; {beside}"
+    return Line("latency", work, how, own / bare, "x bare commit", target, beside=beside, low=seen[0], high=seen[2])

@@ -4,6 +4,9 @@ One figure of a durable benchmark, how it was made, and the table of them.
     >>> line = Line("speed", "1,000 runs of 5 steps", "inline", 30_000, "steps/s", 25_000, at_least=True)
     >>> line.verdict
     'yes'
+
+A figure is the median of its rounds, and *low* and *high* are the smallest and the largest of them, unless *how* or
+*beside* says something else.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ class Line:
     """What else was seen."""
     by_cpu: float | None = None
     """The figure if nobody had kept the process from running: from its CPU time instead of wall time."""
+    low: float | None = None
+    high: float | None = None
+    library: str = "Weft"
+    """What did the work: Weft, an alternative, or the bare store."""
 
     @property
     def is_met(self) -> bool | None:
@@ -47,12 +54,21 @@ class Line:
         return figure >= target if self.at_least else figure <= target
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Why a *subject* has no figure for something."""
+
+    subject: str
+    text: str
+
+
 def table(lines: Sequence[Line]) -> str:
     """Draw the lines in columns."""
-    rows = [["work", "how", "figure", "unit", "target", "met?", "beside"]]
+    rows = [["work", "how", "median", "spread", "unit", "target", "met?", "beside"]]
     for line in lines:
         target = "" if line.target is None else f"{'>=' if line.at_least else '<='} {number(line.target)}"
-        rows.append([line.work, line.how, number(line.figure), line.unit, target, line.verdict, line.beside])
+        seen = spread(line.low, line.high)
+        rows.append([line.work, line.how, number(line.figure), seen, line.unit, target, line.verdict, line.beside])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows.insert(1, ["-" * width for width in widths])
     aligned = ("  ".join(_aligned(row, widths)).rstrip() for row in rows)
@@ -64,6 +80,16 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:#.3g}"
 
 
+def spread(low: float | None, high: float | None) -> str:
+    """
+    Return the smallest and the largest figure.
+
+        >>> spread(1234.5, 2000), spread(None, None)
+        ('1,234 to 2,000', '')
+    """
+    return "" if low is None or high is None else f"{number(low)} to {number(high)}"
+
+
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     cells = enumerate(zip(row, widths, strict=True))
-    return [cell.rjust(width) if place in {2, 4} else cell.ljust(width) for place, (cell, width) in cells]
+    return [cell.rjust(width) if place in {2, 3, 5} else cell.ljust(width) for place, (cell, width) in cells]

@@ -59,7 +59,8 @@ def measure(folder: Path, *, quick: bool, full: bool) -> Iterator[Line]:
     """Measure all of it."""
     sizes = (2_000,) if quick else (10_000, 1_000_000) if full else (10_000, 100_000)
     for events in sizes:
-        yield asyncio.run(resumed(folder, events, 3 if quick else 20))
+        for at_once in (FEW, AT_ONCE):
+            yield asyncio.run(resumed(folder, events, 3 if quick else 20, at_once))
     yield asyncio.run(snapshots(folder, sizes[-1]))
     timers = 500 if quick else 10_000
     yield asyncio.run(due_at_once(folder, timers, resident=True))
@@ -70,23 +71,28 @@ def measure(folder: Path, *, quick: bool, full: bool) -> Iterator[Line]:
 # -- resuming ------------------------------------------------------------------------------------
 
 
-async def grown(path: Path, events: int) -> int:
-    """Make a run with so many events, of which most of a thousand came after its snapshot; return how many it has."""
+async def grown(path: Path, events: int, at_once: int) -> int:
+    """
+    Make a run with so many events, of which most of a thousand came after its snapshot; return how many it has.
+
+    Args:
+        at_once: how many inputs are open when the snapshot is written.
+    """
     async with AsyncRunner(SQLiteStore(path, synchronous="normal"), executor="inline", snapshot_every=EVERY) as runner:
         await runner.start(sums, id="long")
         wanted = events + EVERY * 9 // 10
         while (head := (await runner.find("long")).head) < wanted:
-            is_last = wanted - head < 4 * AT_ONCE  # then few inputs are open when the snapshot is written
-            count = min(FEW if is_last else AT_ONCE, max(1, (wanted - head) // 3))
+            is_last = wanted - head < 4 * AT_ONCE
+            count = min(at_once if is_last else AT_ONCE, max(1, (wanted - head) // 3))
             handles = await asyncio.gather(*(runner.send("long", 1) for _ in range(count)))
             await handles[-1].wait()
         return head
 
 
-async def resumed(folder: Path, events: int, rounds: int) -> Line:
+async def resumed(folder: Path, events: int, rounds: int, at_once: int) -> Line:
     """Bring a run back, from its snapshot and the tail, and see what it needs in memory."""
-    path = folder / f"resumed-{events}.db"
-    head = await grown(path, events)
+    path = folder / f"resumed-{events}-{at_once}.db"
+    head = await grown(path, events, at_once)
     store = SQLiteStore(path, synchronous="normal")
     async with store:
 
@@ -109,7 +115,8 @@ async def resumed(folder: Path, events: int, rounds: int) -> Line:
         tracemalloc.stop()
     held = f"{(after - before) / 1e3:.0f} kB held, {(peak - before) / 1e3:.0f} kB at most"
     most = 30.0 if events <= 10_000 else 60.0
-    return taken.line(f"resume a run of {head:,} events", f"sqlite, snapshot_every={EVERY:,}", most, held)
+    how = f"sqlite, snapshot_every={EVERY:,}, {at_once} inputs open then"
+    return taken.line(f"resume a run of {head:,} events", how, most, held)
 
 
 async def snapshots(folder: Path, events: int) -> Line:

@@ -33,16 +33,18 @@ def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
         samples = in_turns({each: partial(_resume, path, each, count) for each in COLLECTORS}, rounds)
     for collector in COLLECTORS:
         taken = samples[collector]
-        by_cpu = taken.least_cpu / count * 1e6
+        seen, by_cpu = taken.each(count, 1e6), taken.median_cpu / count * 1e6
         yield Line(
             "resuming",
             f"resume_all of {count:,} runs",
             f"sqlite, FULL, collector {collector}",
-            taken.best / count * 1e6,
+            seen.figure,
             "µs per run",
             MOST_MICROSECONDS,
             beside=f"by CPU {by_cpu:.0f} µs",
             by_cpu=by_cpu,
+            low=seen.low,
+            high=seen.high,
         )
 
 
