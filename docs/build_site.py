@@ -2,8 +2,9 @@
 Builds the documentation as a site: ``make docs``.
 
 The pages of the repository, which link to each other as files, are copied to ``build/pages`` under the addresses that
-they have on the site, and their links with them; then zensical makes HTML of them.  The build fails if a link is
-broken or if a page loads anything from another server.  The site can be opened from the disk, with its search.
+they have on the site, and their links with them.  ``docs/api.py`` adds the pages of the API, from the docstrings.
+Then zensical makes HTML of all of them.  The build fails if a link is broken or if a page loads anything from another
+server.  The site can be opened from the disk, with its search.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -45,6 +47,8 @@ SECTIONS = {
             "fleet",
             "schedules",
             "deploy",
+            "long-histories",
+            "keep-histories-short",
             "back-up",
             "write-a-store",
         ),
@@ -100,6 +104,12 @@ def navigation() -> dict[str, list[Path]]:
         sections[name] = [*(found.pop(each) for each in first if each in found), *found.values()]
     sections["Project"] = [REPOSITORY / name for name in PROJECT]
     return sections
+
+
+def generated() -> dict[str, tuple[str, str]]:
+    """Return the title and the text of every page that is not in the repository, by its address on the site."""
+    written: dict[str, tuple[str, str]] = runpy.run_path(str(REPOSITORY / "docs" / "api.py"))["pages"]()
+    return written
 
 
 def address(path: Path) -> PurePosixPath | None:
@@ -198,6 +208,8 @@ def configuration() -> str:
     for name, section in navigation().items():
         entries = [{title(page): str(address(page))} for page in section]
         menu.append({"Weft": "index.md"} if name == "Weft" else {name: entries})
+        if name == "Reference":
+            menu.append({"API": [{title: where} for where, (title, _) in generated().items()]})
     return (REPOSITORY / "docs" / "site.toml").read_text(encoding="utf-8").replace('"NAVIGATION"', _toml(menu))
 
 
@@ -221,6 +233,10 @@ def stage() -> None:
             target.write_text(staged(path), encoding="utf-8")
         else:
             shutil.copyfile(path, target)
+    for where, (_, text) in generated().items():
+        target = PAGES / where
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
     (PAGES.parent / "zensical.toml").write_text(configuration(), encoding="utf-8")
 
 

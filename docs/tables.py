@@ -54,6 +54,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "id": '"order-17"',
         "open": "True",
         "if_exists": '"return"',
+        "unique": '"customer-42"',
         "portable": "True",
         "max_concurrency": "4",
         "checkpoint": "every_n(100)",
@@ -79,7 +80,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "deadline": "120.0",
         "on_failure": '"dead_letter"',
         "fallback": "lambda runnable, error: Value(0)",
-        "compensation": "undo",
+        "compensation": 'undo, on_failure="compensate"',
         "retryable": "(ConnectionError,)",
         "non_retryable": "(ValueError,)",
         "circuit_breaker": 'CircuitBreaker("bank")',
@@ -136,16 +137,16 @@ STATES = {
     "cancelled": ("closed before all was done", "nothing: for good"),
 }
 MOVES = [
-    ("running", "waiting", "all that is left waits"),
-    ("running", "idle", "open, all done"),
+    ("waiting", "running", "something comes"),
+    ("idle", "running", "something comes"),
+    ("running", "parked", "a person must look"),
     ("running", "completed", "all done"),
     ("running", "failed", "failure unhandled"),
-    ("running", "parked", "a person must look"),
     ("running", "cancelled", "cancel"),
 ]
 BACK = [
-    ("waiting", "running", "it comes"),
-    ("idle", "running", "send"),
+    ("running", "waiting", "all that is left waits"),
+    ("running", "idle", "open, all done"),
     ("parked", "running", "resume"),
     ("failed", "running", "retry"),
 ]
@@ -216,7 +217,7 @@ REMEDIES = {
     "InvalidOption": "Use one of the values that the message lists.",
     "RunnerClosed": "Use the runner inside its `with` block.",
     "RunBusy": "Wait until the run is idle.",
-    "RunFailed": "See `failures`; mend the cause and `retry`.",
+    "RunFailed": "See `failures`; fix the cause and `retry`.",
     "RunClosed": "Start another run.",
     "CommandError": "Correct the command line; `--help` lists the options.",
     "ImportFailed": "Correct the name, or what the module raises.",
@@ -234,22 +235,25 @@ REMEDIES = {
     "InvalidWait": "Return a number of seconds or a `timedelta`; for `until=`, a `datetime` with a time zone.",
     "DeadlineExceeded": "Raise the `deadline`, or give the component a `fallback`; no further attempt is made.",
     "WorkerDied": "Look at the code and the memory that the step uses; `max_retries` starts it in another process.",
-    "NotTransferable": "Define the function at the top of a module, and pass data alone.",
+    "NotTransferable": "Define the function at the top of a module, and pass only data.",
     "NoSuchLetter": "See `run.dead_letters`; `retry(id)` also runs failures that were not kept.",
     "UnknownSignal": "Use the name of a signal that a `wait_for` of the workflow waits for.",
     "RunNotHeld": "`resume(id)` it here, or call the process that drives it.",
     "CodeNotImported": "Name the module: `--import shop.flows`.",
-    "RunNotFound": "Start it first; `runs()` and `weft ls` list those that there are.",
+    "RunNotFound": "Start it first; `runs()` and `weft ls` list the ids that exist.",
     "UnresolvedFunction": "Import the module that defines the steps, or hand the workflow over with `register`.",
     "UnresolvedConstant": "Hand the workflow over with `register`, or bind data.",
     "Stuck": "Send what is waited for, or `advance` the time.",
+    "RunReplaced": "Use the handle of the later start, or pass the id to the runner.",
+    "TransactionEnded": "Use the transaction only inside the step, and leave its end to Weft.",
+    "TransactionLost": "Nothing: the step runs again, up to three times. If that fails too, look at the server.",
     "RunFrozen": "Call the runner (`send`, `set_policies`, `retry`), or change a copy: `Run.from_log(run.log())`.",
-    "RunParked": "See its reason, mend the cause, then `resume(id)`.",
+    "RunParked": "See its reason, fix the cause, then `resume(id)`.",
     "RedactedRun": "Read it, or `fork` it where it has values.",
     "UnwrittenEvents": "Resume these runs: they go on from their last checkpoint.",
-    "LostCommits": "Keep a copy of all files, restore a better copy, or delete the `-commits` file to go on with what is there.",
+    "LostCommits": "Keep a copy of all files, restore a better copy, or delete the `-commits` file to go on with the present state.",
     "ClusterUnreachable": "Start the cluster, correct its address, or install what the message names.",
-    "DurabilityBroken": "Mend the step that the report names, or list what differs by design in `ignore=`.",
+    "DurabilityBroken": "Fix the step that the report names, or list what differs by design in `ignore=`.",
 }
 
 
@@ -479,7 +483,7 @@ def error_page() -> str:
     groups: dict[type, list[tuple[str, ...]]] = {}
     for name, body in bodies.items():
         kind = getattr(errors, name)
-        remedy = REMEDIES.get(name) or prose(advice(body)) or "The message says what to do."
+        remedy = REMEDIES.get(name) or prose(advice(body))
         row = (f"`{name}`", prose((inspect.getdoc(kind) or "").partition("\n\n")[0]), remedy)
         groups.setdefault(group_of(kind), []).append(row)
     lone = [row for kind, rows in groups.items() if len(rows) == 1 for row in rows]

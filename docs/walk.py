@@ -2,12 +2,14 @@
 Prints the way of one input through the runner: ``python docs/walk.py``.
 
 A switch is a call from a method of one object of ``weft.runner`` to a method of another one.  Two parts of the way of
-a step on a thread are counted.  The step has no policy and another one has, so it does not take the straight lane:
+a step on a thread are counted:
 
 - start: from when the runnable is ready until its executor has it;
 - end: from when its outcome is collected until it is in the run.
 
-Returns that come before the end of a part are counted apart: each is one more change of place for a reader.
+They are counted for a step that takes the straight lane, and for one that does not, since another step of its workflow
+has a policy.  Returns that come before the end of a part are counted apart: each is one more change of place for a
+reader.
 
 Nothing of it waits for a commit: the run is stored before, and is written by hand.
 """
@@ -22,10 +24,10 @@ from typing import Any, NamedTuple
 from weft import Policy, Workflow, step
 from weft.runner import AsyncRunner
 
-READY = {"queue_ready"}
-"""The function that takes what is ready into the queue of a worker."""
-IN_THE_RUN = {"settle", "apply_outcome"}
-"""The method of a run that takes an outcome in."""
+READY = {"queue_ready", "start_upcoming"}
+"""The functions that take what is ready into the queue of a worker, or into its lane."""
+IN_THE_RUN = {"settle", "apply_outcome", "react"}
+"""The functions of the core that take an outcome into a run."""
 
 
 class Switch(NamedTuple):
@@ -50,7 +52,7 @@ class Walk:
         if event == "call":
             if function in READY and not self.parts["start"]:
                 self._part = self.parts["start"]
-            elif (function in IN_THE_RUN and module.startswith("weft.core.run.")) or (
+            elif (function in IN_THE_RUN and module.startswith(("weft.core.run.", "weft.core.fold."))) or (
                 function == "submit" and module.startswith("weft.executors")
             ):
                 self._part = None
@@ -86,11 +88,11 @@ def _stack(frame: FrameType | None) -> list[FrameType]:
     return frames
 
 
-async def walk() -> Walk:
-    """Follow one input through a run that is stored and idle."""
+async def walk(*, is_straight: bool) -> Walk:
+    """Follow one input through a run that is stored and idle, whose step takes the straight lane or does not."""
     found = Walk()
     flow = step(lambda x: x + 1, name="add") >> step(str, name="write")
-    workflow = Workflow("walk", flow, policies=[("write", Policy(max_retries=1))])
+    workflow = Workflow("walk", flow, policies=[] if is_straight else [("write", Policy(max_retries=1))])
     async with AsyncRunner(executor="thread", checkpoint="manual") as runner:
         # once, so that nothing is done for the first time
         handle = await runner.start(workflow, 1, id="walk", open=True)
@@ -102,7 +104,7 @@ async def walk() -> Walk:
     return found
 
 
-def told(found: Walk) -> list[str]:
+def lines_of(found: Walk) -> list[str]:
     """Return the walk as lines of Markdown."""
     titles = {"start": "From ready to the executor", "end": "From the outcome into the run"}
     lines: list[str] = []
@@ -114,4 +116,5 @@ def told(found: Walk) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(told(asyncio.run(walk()))))
+    for title, is_straight in (("In the straight lane", True), ("Beside a step that has a policy", False)):
+        print("\n".join([f"## {title}", "", *lines_of(asyncio.run(walk(is_straight=is_straight)))]))

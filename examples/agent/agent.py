@@ -81,7 +81,7 @@ def act(talk: Talk) -> Talk:
         return talk
     try:
         return talk.said("tool", TOOLS[talk.tool](talk.argument))
-    except Exception as error:  # noqa: BLE001 - the model is told
+    except Exception as error:  # noqa: BLE001 - the model gets the error
         return talk.said("tool", f"{type(error).__name__}: {error}")
 
 
