@@ -1,4 +1,4 @@
-"""Ordinary mistakes in composing and running: each is told where it was made, with what to do."""
+"""Ordinary mistakes in composing and running: each is reported where it was made, with what to do."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_two_lists_are_joined_with_the_word_for_it() -> None:
 
 def test_a_component_that_stands_twice_in_a_chain_is_named() -> None:
     with pytest.raises(
-        CyclicWorkflow, match=r"'inc' stands twice in a chain of workflow 'w': inc -> double -> inc;"
+        CyclicWorkflow, match=r"'inc' appears twice in a chain of workflow 'w': inc -> double -> inc;"
     ) as e:
         Workflow("w", inc >> double >> inc)
     assert "inc.named('other')" in str(e.value)
@@ -78,7 +78,7 @@ def test_a_component_that_stands_twice_in_a_chain_is_named() -> None:
 
 
 def test_a_workflow_that_stands_twice_in_a_chain_is_to_be_renamed() -> None:
-    with pytest.raises(CyclicWorkflow, match=r"'small' stands twice .* small\.renamed\('other'\)"):
+    with pytest.raises(CyclicWorkflow, match=r"'small' appears twice .* small\.renamed\('other'\)"):
         Workflow("w", small >> small)
 
 

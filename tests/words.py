@@ -43,8 +43,18 @@ WORDS = {
     r"pilots?|flights|a flight": "attempt, what is in flight",
     r"turnstiles?|custody|excuses?": "limit queue, ownership, diagnosis",
     r"rulebooks?|patience|kin": "policies, store retry, child runs",
+    # Speech: a part of a program is notified and receives; a person is told to do something.
+    r"(?<!caller )(?<!callers )(?:is|are|was|were|be|been) told(?! to| apart| from| that| wh)": "is notified, reported",
+    r"hears?|heard|hearing": "receives, is notified, arrives",
+    r"mend(?:s|ed|ing)?": "fix, repair",
+    r"works? no more": "is no longer valid, does not work any more",
+    r"as nearly always": "the usual case",
+    r"(?:after|for|within|every) so many": "after *seconds*, this many",
 }
-HEADLESS = re.compile(r"\s*(?:What|Who|Whom) (?![^.]*\?)")
+HEADLESS = re.compile(
+    r"\s*(?:(?:What|Who|Whom|Those|That of|(?:With so|So) many|(?:For|After|About) how|(?:From w|Of w|W)hich|Until when"
+    r"|Up to) |As (?=[:`]))(?![^.]*\?)"
+)
 HEADLESS_ADVICE = "begin with the subject: 'Returns …', 'The state of …'"
 
 FORBIDDEN = {
@@ -116,7 +126,7 @@ def docstring_lines(source: str) -> set[int]:
 
 
 def headless(source: str) -> Iterator[tuple[int, Finding]]:
-    """Find the docstrings that begin with a question word and are not a question, each with its last line."""
+    """Find the docstrings that begin with a relative clause or with "As :meth:", each with its last line."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))) if HEADLESS.match(text):

@@ -35,9 +35,9 @@ ELSEWHERE = {
     "close": {"grace"},  # a client lets go of nothing
     "cancel": {"component"},
     "retry": {"context"},  # workers have theirs
+    "fork": {"context"},
     "start": {
         *(
-            "if_exists",
             "portable",
             "max_concurrency",
             "checkpoint",
@@ -52,7 +52,6 @@ ELSEWHERE = {
     "start_many": {
         *(
             "open",
-            "if_exists",
             "portable",
             "max_concurrency",
             "checkpoint",

@@ -2,10 +2,11 @@
 The direction of the imports, read from the source.
 
 Core knows nothing; the ports know core; adapters and the runner know the ports; only the edges know
-which adapter.  Between packages, an import that only a type checker sees (under ``if TYPE_CHECKING:``) is not an arrow.
+which adapter.  An import that only a type checker sees (under ``if TYPE_CHECKING:``) is an arrow like any other: what
+must be known to read a package stands below it.
 
-Between the folders of core, and of the runner, it is one: what must be known to read a folder stands below it.  Only a
-Protocol may be imported against the arrow, and only for a type checker.
+The same holds between the folders of core and of the runner; there, a Protocol may be imported against the arrow, but
+only for a type checker.  Adapters of one port know nothing of each other.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ import weft
 ROOT = Path(weft.__file__).parent
 
 # Layer 1: every package may import these.
-VOCABULARY = {"errors", "typing"}
+VOCABULARY = {"errors", "lazy_names", "typing"}
 
-# package: the others it may import at run time, besides itself and the vocabulary
+# package: the others it may import, besides itself and the vocabulary
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "lazy_names": set(),
     "typing": set(),
     "core": set(),
     "events": {"core"},
@@ -74,17 +76,19 @@ ROWS: dict[str, tuple[set[str], ...]] = {
         {"diff", "trace"},
     ),
     "runner": (
-        {"checkpoints", "collector", "deadline", "defaults", "slices", "termination"},
+        {"checkpoints", "collector", "deadline", "defaults", "look_loop", "slices", "termination"},
         {"options"},
         {"durability", "portability"},
         {"execution"},
         {"handle"},
         {"waiting"},
+        {"usual_options"},
         {"registry"},
         {"runtime"},
-        {"delivery"},
+        {"delivery", "holding"},
         {"revisions"},
-        {"queries", "schedules"},
+        {"revision_commands", "waiting_queries"},
+        {"jobs", "queries", "schedules"},
         {"archives"},
         {"histories"},
         {"completions"},
@@ -92,6 +96,16 @@ ROWS: dict[str, tuple[set[str], ...]] = {
         {"runner"},
         {"blocking"},
     ),
+    "stores": (
+        {"memory_jobs", "memory_schedules", "memory_streams", "whole_log"},
+        {"memory", "postgres", "sqlite"},
+    ),
+    "executors": (
+        {"blocking_watch", "outbox", "reports", "transfer"},
+        {"child", "pool"},
+        {"cluster", "inline", "processes", "tasks", "threads"},
+    ),
+    "schedulers": ({"chain_batching", "default"},),
 }
 
 # file and name that is imported for types: why it may go against the arrow
@@ -123,7 +137,7 @@ class Import(NamedTuple):
     for_types: bool
     """Whether only a type checker sees it."""
     member: str = ""
-    """Return the names that are imported from the module *name*, if that is not imported as a whole."""
+    """The name that is imported from the module *name*; empty if that is imported as a whole."""
 
     @property
     def package(self) -> str | None:
@@ -188,7 +202,7 @@ def wrong_arrows(root: Path) -> list[str]:
         f"{path.relative_to(root).as_posix()} imports {found.name}"
         for package, allowed in ALLOWED.items()
         for path in modules(root, package)
-        for found in imports_at_run_time(path, root)
+        for found in imports(path, root)
         if found.package is not None
         and found.package not in allowed | VOCABULARY | {package}
         and not (found.when_called and (package, found.package) in WHEN_CALLED)
@@ -311,6 +325,7 @@ def tree(root: Path, file: str, source: str) -> Path:
         ("core/run/run.py", "from weft.local import react", "weft.local"),
         ("core/run/run.py", "class Run:\n    from weft.local import react", "weft.local"),
         ("core/run/run.py", "def run():\n    from weft.runner import Runner", "weft.runner"),
+        ("core/run/run.py", "if TYPE_CHECKING:\n    from weft.policy import Policy", "weft.policy"),
         ("log/codec.py", "def run():\n    from weft.local import react", "weft.local"),
         ("stores/sqlite/store.py", "try:\n    import weft.executors\nfinally: ...", "weft.executors"),
         ("runner/runner.py", "import json, weft.cli.main", "weft.cli.main"),
@@ -332,7 +347,6 @@ def test_an_arrow_that_points_outward_is_found(tmp_path: Path, file: str, source
         ),
         ("core/run/run.py", "from . import queries\nfrom .queries import Queries\nfrom ...typing import RunId"),
         ("core/run/run.py", "def run():\n    from weft.local import react"),
-        ("core/run/run.py", "if TYPE_CHECKING:\n    from weft.policy import Policy"),
         ("fleet/client.py", "from weft.stores.postgres import PostgresStore"),
         ("cli/main.py", "import weft\nfrom weft.stores import memory"),
     ],
@@ -370,6 +384,11 @@ def package_of(root: Path) -> Path:
         ("core/lint.py", "from weft.core.signature import Signature", "weft.core.signature.Signature"),
         ("core/run/controls.py", "from weft.core.workflow import Workflow", "weft.core.workflow.Workflow"),
         ("runner/handle.py", "from weft.runner.runner import AsyncRunner", "weft.runner.runner.AsyncRunner"),
+        ("stores/postgres/rows.py", "from weft.stores.sqlite.rows import row", "weft.stores.sqlite.rows.row"),
+        ("stores/memory.py", "from weft.stores import sqlite", "weft.stores.sqlite"),
+        ("stores/whole_log.py", "from weft.stores.memory import MemoryStore", "weft.stores.memory.MemoryStore"),
+        ("executors/cluster/slots.py", "from ..threads import run", "weft.executors.threads.run"),
+        ("schedulers/default.py", "from . import chain_batching", "weft.schedulers.chain_batching"),
     ],
 )
 def test_an_arrow_between_folders_that_points_outward_is_found(
@@ -389,6 +408,8 @@ def test_an_arrow_between_folders_that_points_outward_is_found(
         ("core/graph/wiring.py", "from weft.errors import WeftError\nfrom weft.log import codec"),
         ("core/run/controls.py", "if TYPE_CHECKING:\n    from weft.core.workflow import Workflow"),
         ("core/__init__.py", "from weft.core.trace.trace import workflow"),
+        ("stores/sqlite/store.py", "from weft.stores.whole_log import read\nfrom .rows import row"),
+        ("executors/threads.py", "from weft.executors.pool import Pool"),
     ],
 )
 def test_an_arrow_between_folders_that_points_inward_is_accepted(tmp_path: Path, file: str, source: str) -> None:

@@ -50,8 +50,16 @@ approved = wait_for("approved", schema=Approval, timeout=3_600)
 orders = Workflow("orders", lines >> each(price) >> total >> [charge, approved], [charge, approved] >> ship)
 
 
+@step
+def sync(sku: str) -> str:
+    raise ConnectionError("warehouse refused the connection")
+
+
+stock = Workflow("stock", sync)
+
+
 def fill(path: Path) -> None:
-    """Make runs: one waits for a person, one has also failed, one is done, and one is cancelled."""
+    """Make runs: one waits for a person, one has also failed, one is done, one is cancelled, and one has failed."""
     logging.getLogger("weft").setLevel(logging.CRITICAL)
     with Runner(path) as runner:
         for id, size in (("waits", 3), ("declined", 30), ("done", 4), ("stopped", 2)):
@@ -61,6 +69,8 @@ def fill(path: Path) -> None:
         runner.signal("done", "approved", {"ok": True}, by="grace")
         runner.wait("done")
         runner.cancel("stopped", "wrong file", by="alan")
+        runner.start(stock, "SKU-1", id="failed")
+        runner.wait("failed")
         runner.schedule("nightly", orders, cron="0 3 * * *", timezone="Europe/Berlin")
         runner.schedule("hourly", orders, every=3_600)
         runner.pause("hourly", by="ada")

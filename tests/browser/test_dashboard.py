@@ -19,8 +19,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PAGES = (
     "/runs",
+    "/runs?view=scatter",
     "/runs/declined",
+    "/runs/declined?select=price&tab=elements",
+    "/runs/declined/again",
     "/runs/waits",
+    "/runs/failed",
+    "/runs/waits?list=results",
+    "/runs/declined?select=charge&tab=attempts",
+    "/runs/declined?select=charge&tab=policy",
+    "/runs/declined/value?component=lines",
     "/runs/declined/fork",
     "/runs/waits/policy?component=ship&max_retries=2",
     "/runs/done/compare?with=declined",
@@ -58,6 +66,35 @@ def test_a_problem_is_found_in_two_clicks_and_retried_in_the_third(open_page: Ca
         runner.resume("declined")
         runner.wait_until("declined", lambda run: any(map(is_retry, run.log())))
         assert [event.by for event in runner.log("declined") if isinstance(event, ev.RunRetried)] == ["local"]
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+def test_the_command_that_goes_on_with_an_interrupted_run_is_copied(open_page: Callable[..., Any], width: int) -> None:
+    page = open_page("/problems", width=width)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("row", name="waits, and no process drives it").locator(".id a").click()
+    page.locator("b.status", has_text="waiting, no process").wait_for()
+
+    page.get_by_role("button", name="Copy the command").click()
+    page.get_by_text("Copied").wait_for()
+
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("weft resume waits --import shop --store ")
+
+
+def test_a_failed_run_has_the_whole_command_that_retries_it(open_page: Callable[..., Any], store: Path) -> None:
+    page = open_page("/runs/failed", width=360)
+
+    assert page.locator(".say .command code").inner_text() == f"weft retry failed --import shop --store {store}"
+
+
+def test_on_a_phone_every_page_of_the_head_is_in_view(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs", width=360)
+
+    for link in page.locator("header nav a").all():
+        box = link.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 361
 
 
 def test_an_approval_is_given_in_the_inspector(open_page: Callable[..., Any], store: Path) -> None:
@@ -106,7 +143,7 @@ def test_a_change_while_someone_types_is_shown_when_they_have_finished(
 
 def test_a_policy_is_changed_for_one_run(open_page: Callable[..., Any], store: Path) -> None:
     page = open_page("/runs/waits?select=ship")
-    page.get_by_text("Policy", exact=True).click()
+    page.get_by_role("link", name="Policy", exact=True).click()
     page.get_by_role("link", name="Change it for this run…").click()
     page.get_by_label("max_retries").fill("4")
     page.get_by_role("button", name="Preview").click()
@@ -275,6 +312,159 @@ def test_the_theme_can_be_switched_and_is_remembered(open_page: Callable[..., An
     assert page.evaluate(ground) == dark
 
 
+# -- the histogram and the scatter ---------------------------------------------------------------
+
+
+def test_a_span_is_selected_by_dragging_over_the_histogram(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs")
+    area = page.locator(".plot").bounding_box()
+
+    page.mouse.move(area["x"] + 0.9 * area["width"], area["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] - 2, area["y"] + 40, steps=4)
+    page.mouse.up()
+    page.wait_for_url("**since=*")
+
+    page.get_by_role("link", name="declined").wait_for()
+    page.get_by_title("the last 24 h again").click()
+    page.wait_for_url(lambda url: "since" not in url)
+
+
+def test_a_span_without_runs_is_selected_with_the_keyboard(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs")
+    page.locator(".plot").focus()
+
+    page.keyboard.press("Home")
+    page.keyboard.press("Shift+ArrowRight")
+    page.get_by_text("enter shows these runs").wait_for()
+    page.keyboard.press("Enter")
+
+    page.wait_for_url("**since=*")
+    page.get_by_text("No run fits these filters.").wait_for()
+
+
+def test_points_of_the_scatter_are_selected_by_a_box_and_cancelled_together(
+    open_page: Callable[..., Any], store: Path
+) -> None:
+    page = open_page("/runs?view=scatter&status=waiting")
+    area = page.locator(".scatter").bounding_box()
+
+    page.mouse.move(area["x"] + 2, area["y"] + 2)
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] - 2, area["y"] + area["height"] - 2, steps=4)
+    page.mouse.up()
+    page.get_by_text("2 selected").wait_for()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.wait_for_url("**/runs")
+
+    with Runner(store) as runner:
+        runner.register(orders)
+        for id in ("waits", "declined"):
+            runner.resume(id)
+            assert [event.by for event in runner.log(id) if isinstance(event, ev.RunCancelled)] == ["local"]
+
+
+# -- what one reads stays -----------------------------------------------------------------------
+
+
+def test_a_new_run_slides_in_and_the_row_under_the_mouse_stays(open_page: Callable[..., Any], store: Path) -> None:
+    with Runner(store) as runner:
+        runner.start_many(orders, [{"lines": 1}] * 40, ids=[f"more-{number}" for number in range(40)])
+        page = open_page("/runs?sort=age")
+        row = page.locator('tr[data-id="more-3"]')
+        row.hover()
+        before = row.bounding_box()["y"]
+        runner.start(orders, {"lines": 1}, id="another")
+        page.locator('tr.new[data-id="another"]').wait_for(state="attached")
+
+    assert abs(row.bounding_box()["y"] - before) <= 1
+
+
+def test_what_is_folded_stays_when_the_page_of_a_run_is_told_of_a_change(
+    open_page: Callable[..., Any], store: Path
+) -> None:
+    page = open_page("/runs/waits?select=lines")
+    page.locator(".tree summary").first.click()
+    with Runner(store) as runner:
+        runner.register(orders)
+        runner.resume("waits")
+        runner.signal("waits", "approved", {"ok": True}, by="grace")
+        runner.wait("waits")
+    page.locator("b.status", has_text="completed").wait_for()
+
+    assert page.locator(".tree details").first.get_attribute("open") is None
+
+
+# -- the inspector ------------------------------------------------------------------------------
+
+
+def test_an_element_of_a_map_is_searched_for_and_opened(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs/declined?select=price")
+    page.get_by_role("link", name="Elements 30").click()
+    page.get_by_label("Search the elements").fill("337.5")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_text("1 of 1", exact=False).wait_for()
+    page.get_by_role("link", name="27", exact=True).click()
+
+    page.wait_for_url("**element=27*")
+    page.get_by_title("all elements").wait_for()
+    assert "337.5" in page.locator(".tree").inner_text()
+
+
+def test_every_tab_of_the_inspector_opens_and_causes_move_the_selection(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs/declined?select=charge")
+    for name in ("Causes", "Effects 1", "Attempts 1", "Policy", "Code"):
+        page.locator(".under-head").get_by_role("link", name=name).click()
+        page.locator(".under-head [aria-current]", has_text=name).wait_for()
+    page.locator(".under-head").get_by_role("link", name="Causes").click()
+    page.locator(".lineage").get_by_role("link", name="total").click()
+
+    page.locator('.inspector[aria-label="Inspector: total"]').wait_for()
+
+
+def test_more_of_a_large_value_is_fetched_when_it_is_opened(open_page: Callable[..., Any], store: Path) -> None:
+    with Runner(store) as runner:
+        runner.start(orders, {"lines": 70}, id="long")
+        runner.wait_until("long", lambda run: "approved" in run.waiting_for)
+    page = open_page("/runs/long?select=lines")
+
+    page.get_by_role("link", name="… 20 more").click()
+
+    page.locator(".tree code", has_text="69").wait_for()
+
+
+def test_on_a_phone_the_inspector_is_a_sheet_from_below(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs/declined", width=360)
+    inspector = page.locator(".inspector")
+    assert inspector.bounding_box()["height"] <= 60
+
+    page.emulate_media(reduced_motion="reduce")
+    page.locator('.fall [data-name="charge"]').click()
+    page.locator(".inspector.up").wait_for()
+
+    assert inspector.bounding_box()["height"] > 200
+    assert inspector.bounding_box()["y"] + inspector.bounding_box()["height"] <= 901
+
+
+def test_nothing_moves_where_the_system_asks_for_that(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs/declined", width=360)
+    page.emulate_media(reduced_motion="reduce")
+    moving = (
+        "e => { const s = getComputedStyle(e); return s.transitionDuration !== '0s' || s.animationName !== 'none' }"
+    )
+
+    assert page.evaluate(f"[...document.querySelectorAll('*')].filter({moving}).length") == 0
+
+
+def test_what_has_the_focus_can_be_seen(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs")
+    for _ in range(14):
+        page.keyboard.press("Tab")
+        style, width = page.evaluate(OUTLINE)
+        assert style != "none"
+        assert width >= 1
+
+
 @pytest.mark.parametrize("path", PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everything_has_a_name_and_enough_contrast(open_page: Callable[..., Any], path: str, scheme: str) -> None:
@@ -283,6 +473,11 @@ def test_everything_has_a_name_and_enough_contrast(open_page: Callable[..., Any]
     assert page.evaluate(NAMELESS) == []
     assert page.evaluate(PALE) == []
 
+
+OUTLINE = """() => {
+  const style = getComputedStyle(document.activeElement);
+  return [style.outlineStyle, parseFloat(style.outlineWidth)];
+}"""
 
 NAMELESS = """() => {
   const named = e => e.ariaLabel || e.textContent.trim() || e.labels?.length || e.title;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -99,11 +100,47 @@ def test_an_answer_is_left_for_the_run_with_the_name_of_the_sender(bank: Any) ->
     said = bank.command("signal", "asks", "approved", "true", "--by", "ada")
 
     assert (said.code, said.out) == (0, "asks: the signal 'approved' is stored\n")
-    assert "no process drives it; to go on: weft resume asks --import MODULE" in said.err
+    assert "no process drives it; to go on: weft resume asks --import bank" in said.err
 
     resumed = bank.command("resume", "asks", "--import", "bank")
     assert "ship = 'shipped: True'" in resumed.out
     assert [event.by for event in log(bank, "asks") if isinstance(event, ev.SignalReceived)] == ["ada"]
+
+
+def test_an_answer_that_does_not_fit_a_class_is_refused_without_its_code(bank: Any) -> None:
+    said = bank.command("signal", "signs", "approved", '{"by": 7}')
+
+    assert (said.code, said.out) == (1, "")
+    assert said.err == "weft: the signal 'approved' was refused: expected text, got an integer, at by\n"
+
+
+def test_an_input_for_a_run_that_is_not_open_is_refused_at_once(bank: Any) -> None:
+    said = bank.command("send", "asks", "7")
+
+    assert (said.code, said.out) == (1, "")
+    assert "run 'asks' is not open: it finishes with the input that it has" in said.err
+
+
+def test_a_resumed_run_that_waits_for_a_person_says_for_what_and_how_to_answer(bank: Any) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", "resume", "asks", "--import", "bank"],
+        cwd=bank.folder,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    said = [process.stderr.readline() for _ in range(3)]
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+
+    assert said[1:] == [
+        "asks: waits for the signal 'approved'; Ctrl-C ends this, and it goes on waiting\n",
+        "asks: to answer: weft signal asks approved VALUE\n",
+    ]
+    assert (process.returncode, out) == (130, "")
+    assert "what was done is kept" in err
+    assert bank.command("signal", "asks", "approved", "true").code == 0
 
 
 def test_an_answer_of_a_class_needs_no_code_where_it_is_sent(bank: Any) -> None:
@@ -119,7 +156,7 @@ def test_an_answer_of_a_class_needs_no_code_where_it_is_sent(bank: Any) -> None:
         (["signal", "asks", "approved", "7"], 1, "Expected `bool`"),
         (["signal", "asks", "approved", "maybe"], 2, "text needs quotes: '\"maybe\"'"),
         (["signal", "good", "approved"], 1, "has completed"),
-        (["send", "good", "1"], 1, "has completed and accepts nothing more"),
+        (["send", "good", "1"], 1, "has completed, and accepts nothing more"),
         (["send", "nobody", "1"], 1, "no run 'nobody' is stored here; weft ls"),
         (["cancel", "good"], 1, "has completed"),
         (["retry", "good"], 1, "has completed"),
@@ -131,7 +168,7 @@ def test_an_answer_of_a_class_needs_no_code_where_it_is_sent(bank: Any) -> None:
         (["export", "good", "no/such/folder"], 1, "cannot be written"),
         (["import", "nothing.weft"], 1, "cannot be read"),
         (["import", "bank.py"], 1, "weft: "),
-        (["diff", "good", "nobody"], 1, "no run 'nobody'"),
+        (["diff", "good", "nobody"], 2, "no run 'nobody'"),
         (["explain", "good", "nothing"], 1, "no component 'nothing'"),
         (["graph", "nobody"], 1, "no run 'nobody'"),
         (["graph", "good", "--format", "gif"], 2, "is none of mermaid, dot, svg"),
@@ -274,6 +311,14 @@ def test_a_workflow_and_a_run_are_drawn(bank: Any) -> None:
     assert (bank.folder / "good.svg").read_text(encoding="utf-8").startswith("<svg")
     assert dot.out.startswith('digraph "pay"')
     assert {node["data"]["id"] for node in json.loads(data.out)["nodes"]} >= {"total", "charge"}
+
+
+def test_versions_of_a_workflow_that_is_not_there_are_an_error(bank: Any) -> None:
+    for options in ([], ["--json"]):
+        said = bank.command("versions", "nope", *options)
+
+        assert (said.code, said.out) == (1, "")
+        assert said.err == "weft: no run of 'nope' is stored here; weft versions lists those that have runs\n"
 
 
 def test_versions_are_counted_with_their_open_runs(bank: Any) -> None:

@@ -317,8 +317,54 @@ def test_a_part_that_cannot_be_imported_is_found(monkeypatch: pytest.MonkeyPatch
     assert ("msgspec", True) in [(each.where, each.is_damage) for each in findings]
 
 
-def test_a_file_is_not_repaired(weft: Callable[..., Any], file: Path) -> None:
+def test_a_run_that_no_process_drives_is_a_remark_with_the_command(weft: Callable[..., Any], killed: Any) -> None:
+    said = weft("doctor", "--store", killed.file)
+
+    assert said.code == 0
+    assert "remark: runs: 1 run has work left and no process: greeting\n" in said.out
+    assert f"    to go on: weft resume --all --import shop --store {killed.file}\n" in said.out
+    [finding] = json.loads(weft("doctor", "--json", "--store", killed.file).out)["findings"]
+    assert (finding["run"], finding["certainty"], finding["is_damage"]) == ("greeting", "certain", False)
+
+
+def test_a_run_that_a_process_drives_is_not_a_remark(weft: Callable[..., Any], shop: Any, busy: Any) -> None:
+    assert busy.poll() is None
+    assert "remark" not in weft("doctor", "--store", shop.file).out
+
+
+def test_messages_that_no_process_takes_are_a_remark(weft: Callable[..., Any], file: Path) -> None:
+    assert weft("send", "run-3", "7", "--store", file).code == 0
+    assert weft("send", "run-3", "8", "--store", file).code == 0
+
+    said = weft("doctor", "--store", file)
+
+    assert said.code == 0
+    assert "remark: the inbox: 2 messages for run-3 wait for a process that takes them; the oldest came " in said.out
+    assert "to go on: weft resume run-3 " in said.out
+
+
+def test_what_a_dead_process_has_left_is_removed_from_a_file(weft: Callable[..., Any], killed: Any) -> None:
+    said = weft("doctor", "--repair", "--store", killed.file)
+    again = weft("doctor", "--repair", "--store", killed.file)
+
+    assert (said.code, again.code) == (0, 0)
+    assert "repaired: rows of dead processes removed: 1\n" in said.out
+    assert "repaired" not in again.out
+    assert "there was nothing to repair" in again.err
+    with closing(sqlite3.connect(killed.file)) as db:
+        assert db.execute("select count(*) from sessions").fetchone() == (0,)
+    assert weft("verify", "greeting", "--store", killed.file).code == 0
+    assert "1 run has work left and no process" in again.out
+
+
+def test_a_damaged_file_is_not_repaired(weft: Callable[..., Any], file: Path) -> None:
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("update segments set body = x'00' where rowid = (select min(rowid) from segments)")
+        db.commit()
+    before = file.read_bytes()
+
     said = weft("doctor", "--repair", "--store", file)
 
-    assert (said.code, said.out) == (2, "")
-    assert "a file is not repaired" in said.err
+    assert said.code == 1
+    assert "nothing was repaired: what is damaged is lost here" in said.err
+    assert file.read_bytes() == before

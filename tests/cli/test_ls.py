@@ -107,6 +107,7 @@ def test_an_owner_that_is_alive_is_named_and_goes_on(
 
     assert columns(said.out) == [["greeting", "shop", "running", "8"]]
     assert f"process {busy.pid} on" in said.out
+    assert said.err == ""
     assert busy.poll() is None
 
 
@@ -115,6 +116,9 @@ def test_the_run_of_a_killed_process_is_held_by_no_process(weft: Callable[..., A
 
     assert columns(said.out) == [["greeting", "shop", "running", "8"]]
     assert said.out.split()[-1] == "none"
+    command = f"weft resume --all --import shop --store {killed.file}"
+    assert said.err == f"no process drives 1 run with work left; to go on: {command}\n"
+    assert [run["is_interrupted"] for run in json.loads(weft("ls", "--store", killed.file, "--json").out)] == [True]
 
 
 def made(path: Path, kind: str) -> Path:

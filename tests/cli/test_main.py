@@ -78,3 +78,18 @@ def test_an_answer_that_cannot_be_written_is_one_line(tmp_path: Path, arguments:
 
     assert done.returncode == 1
     assert done.stderr == "weft: the answer cannot be written: No space left on device; send it elsewhere\n"
+
+
+def test_a_worker_that_is_told_to_stop_while_it_imports_ends_well(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGTERM); raise SystemExit(7)")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "worker", "--store", "postgresql://nowhere/nothing"],
+        env={"PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

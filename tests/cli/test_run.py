@@ -129,7 +129,7 @@ def test_json_is_a_line_for_each_event_and_one_with_the_results(work: Any) -> No
         (["work:split", "--input", "1"], 1, "work:split: that is Step"),
         (["work", "--input", "1"], 1, "it has several workflows, shout, slow, broken"),
         (["nowhere:w", "--input", "1"], 1, "cannot import 'nowhere'"),
-        (["work:shout"], 2, "Missing option '--input'"),
+        (["work:shout"], 2, "weft: missing option '--input'; see weft run --help"),
         (["work:shout", "--input", "abc"], 2, "text needs quotes"),
         (["work:shout", "--input", "@nothing.json"], 2, "nothing.json cannot be read"),
     ],
@@ -243,7 +243,8 @@ def test_top_lists_problems_first_and_interrupted_runs_with_what_to_do(work: Any
     assert "✓ 3 completed" in head
     assert [line.split()[1] for line in lines] == ["bad", "greeting", "r2", "r1", "r0"]
     assert "▮✗" in lines[0]
-    assert "no process drives it: weft resume" in lines[1]
+    assert "no process drives it: weft resume greeting --import shop --store runs.db" in lines[1]
+    assert [run["is_interrupted"] for run in data["runs"]] == [False, True, False, False]
     assert [run["id"] for run in data["runs"]] == ["bad", "greeting", "r2", "r1"]
     assert "\x1b" not in said.out
 

@@ -57,6 +57,24 @@ def test_a_killed_run_is_shown_without_its_code(weft: Callable[..., Any], killed
     assert killed.calls().count("send") == 1
 
 
+def test_a_run_that_no_process_drives_says_so_first_with_the_command_that_goes_on(
+    weft: Callable[..., Any], killed: Any
+) -> None:
+    said = weft("show", "--store", killed.file, "greeting")
+    data = json.loads(weft("show", "--store", killed.file, "greeting", "--json").out)
+
+    command = f"weft resume greeting --import shop --store {killed.file}"
+    assert "\n… no process drives it, its process has died, last change " in said.out
+    assert f"\n  to go on: {command}\n" in said.out
+    assert (data["is_interrupted"], data["undriven"]["command"], data["undriven"]["has_died"]) == (True, command, True)
+
+
+def test_a_run_that_a_process_drives_is_not_said_to_be_left(weft: Callable[..., Any], shop: Any, busy: Any) -> None:
+    assert busy.poll() is None
+    assert "no process drives it" not in weft("show", "--store", shop.file, "greeting").out
+    assert json.loads(weft("show", "--store", shop.file, "greeting", "--json").out)["is_interrupted"] is False
+
+
 def test_the_process_that_holds_a_run_is_named(weft: Callable[..., Any], shop: Any, busy: Any) -> None:
     assert f"held by process {busy.pid} on" in weft("show", "--store", shop.file, "greeting").out
 

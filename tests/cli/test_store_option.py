@@ -1,4 +1,4 @@
-"""Which store a command works on."""
+"""The choice of the store that a command works on."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_password_is_not_shown() -> None:
     url = StoreUrl("postgresql://ada:se:cret@db/shop")
 
     assert url.shown == "postgresql://ada:***@db/shop"
-    assert url.option == " --store postgresql://ada:***@db/shop"
+    assert url.option == " --store 'postgresql://ada:***@db/shop'"
 
 
 def test_a_command_without_a_store_says_in_one_line_how_to_name_one(weft: Callable[..., Any]) -> None:
@@ -102,8 +102,34 @@ def test_both_names_of_the_option_and_the_configuration_lead_to_the_same_runs(
     assert [[run["id"] for run in json.loads(said.out)] for said in answers] == [["r"]] * 3
 
 
-def test_a_store_in_memory_has_no_runs(weft: Callable[..., Any]) -> None:
-    said = weft("ls", "--store", "memory:")
+@pytest.mark.parametrize("command", [["ls"], ["show", "r"], ["send", "r", "1"], ["doctor"], ["ui"], ["limits"]])
+def test_a_store_in_memory_is_refused_by_what_looks_for_runs_of_others(
+    weft: Callable[..., Any], command: list[str]
+) -> None:
+    said = weft(*command, "--store", "memory:")
 
-    assert (said.code, said.out) == (0, "")
-    assert said.err == "no runs in memory:\n"
+    assert (said.code, said.out) == (2 if command == ["doctor"] else 1, "")
+    assert said.err == (
+        "weft: memory: is in the process that has its runs; use a file or a database: --store runs.db\n"
+    )
+
+
+@pytest.mark.parametrize("url", ["sqlite:", "mysql://ada:secret@db/shop"])
+def test_what_is_not_a_store_is_said_without_its_password(weft: Callable[..., Any], url: str) -> None:
+    for command in (["ls"], ["limits"], ["doctor"], ["versions"]):
+        said = weft(*command, "--store", url)
+
+        assert "is not a store; use --store runs.db" in said.err
+        assert "secret" not in said.err
+
+
+def test_the_store_of_a_project_in_which_nothing_has_run_says_how_to_make_the_first_run(
+    weft: Callable[..., Any], here: Path
+) -> None:
+    (here / "weft.toml").write_text('store = "runs.db"\n', encoding="utf-8")
+
+    said = weft("ls")
+
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("weft: there are no runs yet in runs.db; the first one creates it: weft run ")
+    assert not (here / "runs.db").exists()

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from weft import Runner, Workflow, step, wait_for
+from weft import Runner, Workflow, accumulator, step, wait_for
 from weft.errors import RunClosed, RunExists, StoreError
 from weft.ports.store import FINISHED, Append
 from weft.stores import SQLiteStore
@@ -58,7 +58,20 @@ def bill(text: str) -> str:
     return f"billed {text}"
 
 
+def add_up(so_far: int, x: int) -> int:
+    """Be a state that is carried."""
+    say("total", x)
+    return so_far + x
+
+
+def pass_on(x: int) -> int:
+    """Be a step after a wait that is carried."""
+    say("pass_on", x)
+    return x
+
+
 _first, _picky, _both = step(first), step(picky), step(both)
+COUNTS = Workflow("counts", accumulator(add_up, init=0, name="total"), wait_for("go") >> step(pass_on))
 OLD = Workflow("orders", _first >> [_picky, wait_for("go", name="approval")] >> _both)
 NEW = Workflow("orders", _first >> [_picky, wait_for("go", timeout=600, name="approval")] >> _both >> step(bill))
 IS_BROKEN = False
@@ -86,6 +99,12 @@ def begin(runner: Runner, what: str) -> None:
     """Make the run that is revised: one that has failed, has completed, or waits."""
     global IS_BROKEN  # noqa: PLW0603 - what a repair is
     IS_BROKEN = what == "retry"
+    if what == "continue":
+        runner.start(COUNTS, id="a")
+        for number in (1, 2):
+            runner.send("a", number, key=str(number))
+        runner.wait_until("a", lambda run: run.state_of("total") == 3 and run.status == "waiting", WAIT)
+        return
     runner.start(OLD, 1, id="a")
     if what != "upgrade":
         runner.signal("a", "go", "yes")
@@ -125,17 +144,37 @@ def upgrade(runner: Runner) -> str:
     return "a"
 
 
+def go_on(runner: Runner) -> str:
+    """Continue the run as a new one, from its state and with its three waits, and let all of them end."""
+    is_continued = runner.find("a").status in FINISHED
+    runner.resume("a~2" if is_continued else "a")
+    with suppress(RunClosed):
+        runner.send("a", 10, key="3")
+    if not is_continued:
+        runner.wait_until("a", lambda run: run.state_of("total") == 13 and run.status == "waiting", WAIT)
+        runner.continue_as_new("a")
+    for number in (1, 2, 3):
+        with suppress(RunClosed):
+            runner.signal("a", "go", number, key=str(number))
+    runner.finish("a~2")
+    run = runner.wait("a~2", WAIT)
+    assert len(runner.runs(workflow="counts")) == 2
+    say("came to", run.state_of("total"), sorted(run.values("pass_on")), run.status)
+    return "a~2"
+
+
 def main(path: str, what: str, number: str = "0", moment: str = "") -> None:
     """Begin or revise a run."""
     store = Deadly(path, int(number), moment)
     with Runner(store, executor="inline") as runner:
         runner.register(OLD)
         runner.register(NEW)
+        runner.register(COUNTS)
         if what.startswith("begin-"):
             begin(runner, what.removeprefix("begin-"))
             return
-        run = {"retry": retry, "fork": fork, "upgrade": upgrade}[what](runner)
-        result = runner.result(run, WAIT)
+        run = {"retry": retry, "fork": fork, "upgrade": upgrade, "continue": go_on}[what](runner)
+        result = str(runner.result(run, WAIT))
         kinds = Counter(type(event).__name__ for event in runner.log(run))
         say("done", result, kinds, store.appends, runner.find("a").chain.hex())
 

@@ -33,7 +33,7 @@ Line = tuple[str, Any]
 
 
 class Kill(NamedTuple):
-    """Which workflow under which strategy, and after how many lines each of its processes is killed."""
+    """A workflow, its strategy, and after how many lines each of its processes is killed."""
 
     workflow: str
     strategy: str
@@ -67,7 +67,7 @@ def cases() -> list[Any]:
 
 
 def execute(path: Path, kill: Kill, after: int | None) -> tuple[list[Line], int]:
-    """Run a victim, and kill it after so many lines; return all that it has said, and how it ended."""
+    """Run a victim, and kill it after some lines; return all that it has said, and how it ended."""
     command = [sys.executable, victim.__file__, str(path), kill.workflow, kill.strategy]
     said: list[Line] = []
     lifeline = subprocess.DEVNULL if after is None else subprocess.PIPE

@@ -1,5 +1,5 @@
 """
-kill -9 at every append of a retry, a fork and an upgrade, of real processes on a real file.
+kill -9 at every append of a retry, a fork, an upgrade and a continuation, of real processes on a real file.
 
 The next process does the same again, and comes to what one without a death comes to; what had completed is not executed
 again, and the revision is in the log once.
@@ -31,6 +31,8 @@ class Done(NamedTuple):
 
 
 EXPECTED = {"retry": "4 yes", "fork": "14 again", "upgrade": "billed 4 yes"}
+CARRIED = ("came to", 13, [1, 2, 3], "completed")
+"""The result of a continued run: its state has had every input once, and each of its waits a signal."""
 REVISION = {"retry": "RunRetried", "fork": "RunForked", "upgrade": "RunUpgraded"}
 STANDS = {"retry": {"first"}, "fork": {"first"}, "upgrade": {"first", "picky"}}
 """The steps that have completed before the revision, and do not depend on it."""
@@ -91,3 +93,29 @@ def test_a_revision_that_is_not_disturbed(tmp_path: Path, what: str) -> None:
     assert 0 < before.appends <= APPENDS, "every append of it is among the deaths"
     if what == "fork":
         assert before.original == again.original
+
+
+CONTINUING = 12
+"""As many appends as sending, continuing, three signals and the end make, or more."""
+
+
+def deaths_while_continuing() -> list[Any]:
+    every = [(number, moment) for number in range(1, CONTINUING + 1) for moment in ("before", "after")]
+    share = [(2, "before"), (2, "after"), (3, "before"), (3, "after"), (5, "after")]
+    return every if "WEFT_THOROUGH" in os.environ else share
+
+
+@pytest.mark.parametrize(("number", "moment"), [(0, "never"), *deaths_while_continuing()])
+def test_a_run_whose_process_is_killed_while_it_is_continued_has_each_input_and_signal_once(
+    tmp_path: Path, number: int, moment: str
+) -> None:
+    path = tmp_path / "runs.db"
+    assert run(path, "begin-continue") is not None
+
+    done = run(path, "continue", number, moment) or run(path, "continue")
+
+    assert done is not None
+    assert number or done.appends <= CONTINUING
+    assert next(line for line in done.executed if line[0] == "came to") == CARRIED
+    assert done.kinds["ContinuedFrom"] == 1
+    assert done.kinds["SignalReceived"] == 3

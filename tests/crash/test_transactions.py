@@ -21,7 +21,7 @@ from weft.stores import SQLiteStore
 
 KILLS = [(point, time) for point in transacting.POINTS for time in (1, 2, 4)]
 QUICK = {("written", 1), ("folded", 2), ("appended", 1), ("committed", 2)}
-"""Those that are not slow by themselves: around the commit, in a plain function or in a coroutine function."""
+"""Cases that are not slow by themselves: around the commit, in a plain function or a coroutine function."""
 
 
 def completions(path: Path) -> Counter[str]:

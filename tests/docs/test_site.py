@@ -84,7 +84,7 @@ def test_the_configuration_is_toml_with_every_page(site: Any) -> None:
     menu = tomllib.loads(site.configuration())["project"]["nav"]
 
     listed = [where for entry in menu for value in entry.values() for where in addresses(value)]
-    assert sorted(listed) == sorted(str(site.address(page)) for page in site.pages())
+    assert sorted(listed) == sorted([*(str(site.address(page)) for page in site.pages()), *site.generated()])
 
 
 def addresses(value: Any) -> list[str]:

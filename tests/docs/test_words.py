@@ -26,12 +26,18 @@ def code(text: str) -> list[tuple[int, str]]:
     [
         ("Ask whoever is there.", "whoever"),
         ("A lambda is no component.", "is no"),
-        ("Whoever waits is told.", "Whoever"),
+        ("Whoever waits.", "Whoever"),
         ("Work that is under\nway.", "under way"),
         ("The step gives a list.", "gives"),
         ("The store is away.", "is away"),
         ("A thread of its own.", "of its own"),
         ("The office hands it over.", "office"),
+        ("A danger is told once.", "is told"),
+        ("The worker hears of it.", "hears"),
+        ("Mend the cause.", "Mend"),
+        ("The token works no more.", "works no more"),
+        ("It is None, as nearly always.", "as nearly always"),
+        ("It ends after so many seconds.", "after so many"),
     ],
 )
 def test_a_word_is_found_wherever_prose_is(text: str, word: str) -> None:
@@ -47,6 +53,8 @@ def test_a_word_is_found_wherever_prose_is(text: str, word: str) -> None:
         "There is no such step, and it is no longer needed.",
         "It gives up, and gives back the lock.",
         "The official pages, thrown away.",
+        "A worker is told to stop, and the callers are told why.",
+        "They can be told apart; recommend it. There are so many runs that they share a commit.",
         "The name `whoever` is code.",
         "```python\nnobody = 1\n```",
     ],

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 sys.path.extend([str(Path(__file__).parents[1] / "stores" / "postgres"), str(Path(__file__).parent)])
 
-if find_spec("asyncpg") is None:
-    collect_ignore_glob = ["*"]
+# A module of workflows that is looked through for examples is a second one of its name, and its workflows replace those
+# of the first in the registry.
+collect_ignore_glob = ["*_flows.py"] if find_spec("asyncpg") else ["*"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,6 +49,12 @@ def dsn(server_dsn: str) -> Iterator[str]:
     """A database that only this test uses."""
     with database(server_dsn) as dsn:
         yield dsn
+
+
+@pytest.fixture
+def new_database(server_dsn: str) -> Callable[[], AbstractContextManager[str]]:
+    """Makes databases that only this test uses."""
+    return partial(database, server_dsn)
 
 
 @pytest.fixture(scope="module")

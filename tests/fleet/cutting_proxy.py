@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from pooler import message
+
 
 class CuttingProxy:
     """
@@ -18,14 +20,15 @@ class CuttingProxy:
     Args:
         cut: whether pieces of data from clients are the last of their connections: half of each is passed on.
         mute: whether answers are lost with their connections: what they answer was done.
+        deaf: whether notifications are lost, while everything else arrives.
 
     The pieces whose numbers are squares are lost, so the gaps grow, and a client that tries again succeeds.
     """
 
-    def __init__(self, dsn: str, *, cut: bool = False, mute: bool = False) -> None:
-        self._parts, self._cut, self._mute = urlsplit(dsn), cut, mute
+    def __init__(self, dsn: str, *, cut: bool = False, mute: bool = False, deaf: bool = False) -> None:
+        self._parts, self._cut, self._mute, self._deaf = urlsplit(dsn), cut, mute, deaf
         self._pieces: Counter[bool] = Counter()
-        self.cuts = 0
+        self.cuts = self.lost = 0
         self.is_calm = False
 
     @asynccontextmanager
@@ -49,7 +52,10 @@ class CuttingProxy:
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._copy(reader, there[1], self._cut, half=True))
-                both.create_task(self._copy(there[0], writer, self._mute, half=False))
+                if self._deaf:
+                    both.create_task(self._copy_answers(there[0], writer))
+                else:
+                    both.create_task(self._copy(there[0], writer, self._mute, half=False))
         except* (_Over, OSError):
             pass
         finally:
@@ -72,6 +78,19 @@ class CuttingProxy:
             target.write(data)
             await target.drain()
         raise _Over
+
+    async def _copy_answers(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        """Copy all messages of the server but notifications."""
+        try:
+            while True:
+                letter, text = await message(source)
+                if letter == b"A":
+                    self.lost += 1
+                    continue
+                target.write(text)
+                await target.drain()
+        except asyncio.IncompleteReadError:
+            raise _Over from None
 
 
 class _Over(Exception):

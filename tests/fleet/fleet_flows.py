@@ -99,6 +99,7 @@ def is_over(_: int) -> bool:
 
 chain = Workflow("chain", begin >> middle >> end)
 nap = Workflow("nap", begin >> sleep(seconds=1.5) >> end)
+long_nap = Workflow("long nap", begin >> sleep(seconds=3600.0) >> end)
 approval = Workflow("approval", begin >> wait_for("go") >> forward)
 long = Workflow("long", repeat(count, until=has_many_turns, at_most=TURNS) >> wait_for("go") >> forward)
 streamed = Workflow("streamed", write_numbers)
@@ -106,4 +107,4 @@ gated = Workflow("gated", wait_at_gate >> count)
 busy = Workflow("busy", repeat(spin, until=is_over, at_most=100_000))
 fragile = Workflow("fragile", fail_at_first)
 fatal = Workflow("fatal", die)
-registry.add(chain, nap, approval, long, streamed, gated, busy, fragile, fatal)
+registry.add(chain, nap, long_nap, approval, long, streamed, gated, busy, fragile, fatal)

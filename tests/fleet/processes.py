@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FLOWS = Path(__file__).parent / "fleet_flows.py"
+CLOCK = Path(__file__).parent / "offset_clock.py"
 
 
 class Workers:
@@ -19,9 +20,12 @@ class Workers:
         self.dsn, self.notes, self.flows = dsn, notes, flows
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *options: str, lease: float = 1.5, pause: float = 0.05) -> subprocess.Popen[bytes]:
-        """Start a worker."""
-        command = [sys.executable, "-m", "weft", "worker", "--dsn", self.dsn, "--import", str(self.flows)]
+    def start(
+        self, *options: str, lease: float = 1.5, pause: float = 0.05, clock: float = 0.0
+    ) -> subprocess.Popen[bytes]:
+        """Start a worker; its clock is wrong by *clock* seconds."""
+        program = [str(CLOCK), str(clock)] if clock else ["-m", "weft"]
+        command = [sys.executable, *program, "worker", "--dsn", self.dsn, "--import", str(self.flows)]
         given = {**os.environ, "FLEET_NOTES": str(self.notes), "FLEET_PAUSE": str(pause)}
         with (self.notes.parent / "errors").open("ab") as errors:
             process = subprocess.Popen([*command, "--lease", str(lease), *options], env=given, stderr=errors)

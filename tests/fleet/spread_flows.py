@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft import Policy, Workflow, condition, context, current, each, reduce, registry, step
+from weft.policy import ConcurrencyLimit, RateLimit
 from weft.testing.contracts import gate, steps
 
 QUEUE = "wide"
+LIMIT, RATE = 3, 12
 
 
 class Declined(Exception):
@@ -42,6 +44,14 @@ def square(x: int) -> int:
     note(f"square-{x}")
     time.sleep(float(os.environ.get("FLEET_PAUSE", "0")))
     return x * x
+
+
+@step
+def narrow(x: int) -> int:
+    note("enter")
+    time.sleep(float(os.environ.get("FLEET_PAUSE", "0.02")))
+    note("leave")
+    return x
 
 
 @step
@@ -132,11 +142,33 @@ names = Workflow(
     policies=[("named", SPREAD)],
 )
 impatient = Workflow("impatient", wait_at_gate, policies=[("wait_at_gate", Policy(queue=QUEUE, timeout=0.5))])
+narrowed = Workflow(
+    "narrowed",
+    numbers >> each(narrow) >> reduce(add, init=0, name="total"),
+    policies=[("narrow", Policy(queue=QUEUE, concurrency_limit=ConcurrencyLimit("door", LIMIT)))],
+)
+paced = Workflow(
+    "paced",
+    numbers >> each(named) >> reduce(append, init=list, name="listed"),
+    policies=[("named", Policy(queue=QUEUE, rate_limit=RateLimit("pace", RATE, per=1.0, burst=2)))],
+)
 unserved = Workflow(
     "unserved", price.named("unpriced"), policies=[("unpriced", Policy(queue="nobody", queue_timeout=0.3))]
 )
+
+
+@step
+def tell_progress(x: int) -> int:
+    current().progress(1, 2)
+    return x
+
+
+progressing = Workflow("progressing", tell_progress, policies=[("tell_progress", SPREAD)])
 streaming = Workflow("streaming", write_stream, policies=[("write_stream", SPREAD)])
-registry.add(squares, prices, secrets, declining, deadly, gated, gates, names, impatient, unserved, streaming)
+registry.add(
+    *(squares, prices, secrets, declining, deadly, gated, gates, names, impatient, unserved, streaming, progressing),
+    *(narrowed, paced),
+)
 
 contract = Workflow(
     "spread-contract",

@@ -1,4 +1,4 @@
-"""Clients are told what workers do: they wait without asking again and again, and miss nothing if they are not told."""
+"""Clients are notified of what workers do: they wait without polling, and miss nothing if notifications are lost."""
 
 from __future__ import annotations
 

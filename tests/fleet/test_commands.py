@@ -58,7 +58,7 @@ def test_a_worker_process_is_drained_and_resumed_by_commands(dsn: str, tmp_path:
         code, said = weft("drain", "nope", "--dsn", dsn)
         assert code != 0
         assert "weft workers" in said
-        (line,) = [each for each in (tmp_path / "errors").read_text().splitlines() if "health is told" in each]
+        (line,) = [each for each in (tmp_path / "errors").read_text().splitlines() if "health is reported" in each]
         with urllib.request.urlopen(f"http://127.0.0.1:{line.split()[-1]}/ready", timeout=30) as answer:
             assert json.load(answer)["id"] == worker.id
 

@@ -103,7 +103,7 @@ def test_workers_together_have_as_many_places_as_the_limit_has(dsn: str) -> None
         left(counters)
 
     async def act(fleet: Fleet) -> None:
-        three = [await fleet.counters(lease=2.0) for _ in range(3)]
+        three = [await fleet.counters() for _ in range(3)]
         await asyncio.gather(*(attempt(each) for each in three for _ in range(30)))
         assert done == 90
         assert most == DOOR.limit
@@ -135,7 +135,7 @@ def test_a_worker_that_wants_a_place_gets_one_although_another_could_use_all(dsn
 
 def test_the_places_of_a_dead_worker_are_free_when_their_time_ends(dsn: str) -> None:
     async def act(fleet: Fleet) -> None:
-        dead, living = await fleet.counters(lease=1.0), await fleet.counters(lease=1.0)
+        dead, living = await fleet.counters(lease=1.0), await fleet.counters()
         for _ in range(DOOR.limit):
             await taken(dead)
         fleet.tasks[0].cancel()
@@ -227,7 +227,7 @@ def test_a_limit_holds_while_workers_are_killed(dsn: str, tmp_path: Path, monkey
     """A killed worker leaves what it had entered; its places come back when their time ends."""
     monkeypatch.setenv("FLEET_NOTES", str(tmp_path / "notes"))
     with Client(dsn) as client, workers(dsn, tmp_path, FLOWS) as fleet:
-        started = [fleet.start("--concurrency", "10", lease=1.5, pause=0.05) for _ in range(2)]
+        started = [fleet.start("--concurrency", "10", lease=4.0, pause=0.05) for _ in range(2)]
         until(lambda: (tmp_path / "errors").read_text().count("is ready") == 2)
         handles = client.start_many(flows.few, range(24))
         until(lambda: len(fleet.noted("leave")) > 5)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,9 +22,9 @@ from weft.stores import PostgresStore
 
 
 @asynccontextmanager
-async def working(dsn: str, **options: Any) -> AsyncIterator[FleetWorker]:
-    """Yield a worker that works, and stop it."""
-    worker = FleetWorker(dsn, registry.workflows(), **options)
+async def working(dsn: str, workflows: Sequence[Any] = (), **options: Any) -> AsyncIterator[FleetWorker]:
+    """Yield a worker of *workflows*, or of all that are registered, which works, and stop it."""
+    worker = FleetWorker(dsn, workflows or registry.workflows(), **options)
     task = asyncio.create_task(worker.run())
     try:
         yield worker
@@ -149,7 +149,7 @@ def test_a_worker_that_drains_can_be_stopped(dsn: str) -> None:
 
 def test_a_fleet_that_is_out_of_balance_evens_out(dsn: str) -> None:
     async def main() -> None:
-        async with asyncio.timeout(90), AsyncClient(dsn) as client, working(dsn, lease=1.5) as one:
+        async with asyncio.timeout(90), AsyncClient(dsn) as client, working(dsn, lease=5.0) as one:
             await is_in(one, "working")
             handles = await client.start_many("busy", range(60))
 
@@ -157,7 +157,7 @@ def test_a_fleet_that_is_out_of_balance_evens_out(dsn: str) -> None:
                 return one.status()["active"] == 60
 
             await until(has_all)
-            async with working(dsn, lease=1.5) as two:
+            async with working(dsn, lease=5.0) as two:
 
                 async def has_some() -> bool:
                     return bool(two.status()["active"] >= 10)

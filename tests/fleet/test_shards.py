@@ -12,7 +12,6 @@ from test_worker import until
 
 from weft import AsyncClient, Client
 from weft.errors import (
-    InvalidOption,
     InvalidStoreOption,
     RunExists,
     RunNotFound,
@@ -145,8 +144,25 @@ def test_a_client_with_an_outdated_list_starts_nothing(shards: Databases) -> Non
         for outdated in (shards.alone(0), shards.client(0), shards.client(1, 2)):
             with pytest.raises(ShardsChanged, match=r"pass the addresses of all databases of the fleet"):
                 await outdated.open()
+            await outdated.close()
 
     asyncio.run(main())
+
+
+def test_a_client_that_is_refused_as_it_is_entered_leaves_no_connection(shards: Databases) -> None:
+    asyncio.run(shards.agree(0, 1))
+
+    async def main() -> None:
+        refused = shards.alone(0)
+        with pytest.raises(ShardsChanged):
+            await refused.__aenter__()
+        assert not refused._store.is_open
+
+    asyncio.run(main())
+    blocking = Client(shards.dsns[0], schema=shards.schema)
+    with pytest.raises(ShardsChanged):
+        blocking.__enter__()
+    assert not blocking._inner._store.is_open
 
 
 def test_a_change_of_the_list_waits_for_a_start_and_then_sees_it(shards: Databases) -> None:
@@ -193,7 +209,7 @@ def test_a_change_that_was_broken_off_is_finished_by_the_next_client(shards: Dat
             # It dies when the new database is joining: clients that know it alone are refused, others are not.
             assert not await new.join_shards(ALONE, JOINING)
             with pytest.raises(ShardsChanged):
-                await shards.alone(2).open()
+                await shards.alone(2).__aenter__()
             await shards.agree(0, 1)
 
             # It dies when the first database has decided.
@@ -294,11 +310,3 @@ def test_a_schedule_is_in_one_database_and_stays_there(shards: Databases) -> Non
     assert counts[2] == 0
     later = [asyncio.run(rows(number)) for number in ALL]
     assert (sum(later), later[2]) == (11, 0)
-
-
-def test_a_transaction_of_the_caller_is_refused(shards: Databases) -> None:
-    with (
-        Client(shards.dsns, schema=shards.schema) as client,
-        pytest.raises(InvalidOption, match="belongs to the database that its id names"),
-    ):
-        client.start(flows.chain, 1, within=object())

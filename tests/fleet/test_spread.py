@@ -230,9 +230,12 @@ def test_a_secret_that_the_other_worker_lacks_is_said(dsn: str, tmp_path: Path) 
             client.result(client.start(flows.secrets, 4).id, timeout=PATIENCE)
 
 
-def test_a_stream_is_refused(dsn: str, tmp_path: Path) -> None:
+def test_a_stream_and_progress_are_refused(dsn: str, tmp_path: Path) -> None:
     with Client(dsn) as client, workers(dsn, tmp_path, FLOWS) as fleet:
         fleet.start("--queues", "default", *SERVES, lease=10.0)
+
+        with pytest.raises(RunFailed, match="which would not receive it"):
+            client.result(client.start(flows.progressing, 4).id, timeout=PATIENCE)
 
         with pytest.raises(RunFailed, match="keeps no streams"):
             client.result(client.start(flows.streaming, 4).id, timeout=PATIENCE)
@@ -249,6 +252,25 @@ def test_a_worker_that_does_not_know_the_workflow_leaves_its_steps_to_others(dsn
 
         check_squares(client, run, 5)
         assert {process for process, _ in squared(fleet)} == {str(serving.pid)}
+
+
+def test_limits_hold_for_steps_that_other_workers_run(dsn: str, tmp_path: Path) -> None:
+    with Client(dsn) as client, workers(dsn, tmp_path, FLOWS) as fleet:
+        fleet.start("--queues", "default", *SERVES, "--tasks", "8", lease=10.0)
+
+        assert client.result(client.start(flows.narrowed, 24).id, timeout=PATIENCE) == sum(range(24))
+        inside, most = 0, 0
+        for *_, word in fleet.noted():
+            inside += 1 if word == "enter" else -1
+            most = max(most, inside)
+        assert 1 <= most <= flows.LIMIT
+
+        begun = time.monotonic()
+        assert len(client.result(client.start(flows.paced, flows.RATE).id, timeout=PATIENCE)) == flows.RATE
+        assert time.monotonic() - begun > 0.6  # a second, but for the burst and turns that are granted a little early
+
+        assert {each.name for each in client.limits()} == {"door", "pace"}
+        until(lambda: rows(dsn) == 0)
 
 
 def test_without_a_fleet_a_step_with_a_queue_runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import fleet_flows as flows
 import pytest
+from servers import asked
 
 from weft import AsyncClient, registry
-from weft.errors import InvalidOption, RunClosed, RunExists, RunFailed, UnknownWorkflow
+from weft.errors import InvalidOption, RunClosed, RunExists, RunFailed, RunNotFound, RunReplaced, UnknownWorkflow
 from weft.fleet import FleetWorker
 from weft.stores import PostgresStore
+from weft.stores.postgres.server_clock import ServerClock
 from weft.testing.contracts.inbox_store import message
 
 
@@ -54,6 +55,24 @@ def test_a_worker_drives_what_a_client_has_started(dsn: str) -> None:
     with_worker(dsn, act)
 
 
+def test_a_handle_of_a_run_that_was_deleted_does_not_answer_for_the_next_one_of_its_id(dsn: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(dsn) as client, PostgresStore(dsn) as store:
+            old = [await client.start(flows.chain, 1, id="r"), await client.start(flows.chain, 1, id="r")]
+            (many,) = await client.start_many("chain", [1], ids=["r"])
+            await store.delete("r")
+            with pytest.raises(RunNotFound):
+                await old[0].status()
+            new = await client.start(flows.chain, 1, id="r")
+            for handle in [*old, many]:
+                with pytest.raises(RunReplaced):
+                    await handle.status()
+            assert await new.status() == "running"
+            assert await client.status("r") == "running", "an id is whichever run has it"
+
+    asyncio.run(main())
+
+
 async def _empty(client: AsyncClient) -> bool:
     return await client.queue_depth() == 0
 
@@ -75,18 +94,23 @@ def test_the_same_start_is_the_same_run_and_another_one_is_refused(dsn: str) -> 
     with_worker(dsn, act)
 
 
-def test_a_sleeping_run_is_released_and_wakes_when_it_is_due(dsn: str) -> None:
+def test_a_sleeping_run_is_released_and_wakes_when_it_is_due(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    later = 0.0
+    told = ServerClock.time
+    monkeypatch.setattr(ServerClock, "time", lambda clock: told(clock) + later)
+
     async def act(client: AsyncClient, _: FleetWorker) -> None:
-        begun = time.time()
-        handle = await client.start("nap", 4, id="nap")
+        nonlocal later
+        handle = await client.start("long nap", 4, id="nap")
 
         async def is_released() -> bool:
             record = await client.find("nap")
             return record.status == "waiting" and record.owner is None
 
         await until(is_released)
+        later = 3600.0  # for the worker; the next statement is for the database
+        await asyncio.to_thread(asked, dsn, lambda db: db.execute("update weft_queue set scheduled_at = 0"))
         assert await handle.result(timeout=30) == 2
-        assert time.time() >= begun + 1.5
         assert (await client.find("nap")).epoch == 3
 
     with_worker(dsn, act, lease=2.0)

@@ -227,7 +227,7 @@ def test_a_letter_that_is_not_there_is_said_so() -> None:
 
     with pytest.raises(NoSuchLetter, match="letters of charge"):
         run.retry("after")
-    with pytest.raises(NoSuchLetter, match="this run keeps none"):
+    with pytest.raises(NoSuchLetter, match="this run has none"):
         Workflow("w", after).run(1).discard("after")
 
 

@@ -50,7 +50,7 @@ def samples(np: Any) -> list[Any]:
     return [
         *(np.float64(1.5), np.float32(-0.0), np.float16("nan"), np.int8(-3), np.uint64(2**64 - 1), np.bool_(True)),
         *(np.complex64(1 + 2j), np.str_("a\0"), np.str_(""), np.bytes_(b"a\0"), np.bytes_(b"")),
-        *(np.datetime64("2026-01-01T00:00", "25s"), np.datetime64("NaT"), np.timedelta64(3, "D")),
+        *(np.datetime64("2026-01-01T00:00", "25s"), np.datetime64("NaT", "s"), np.timedelta64(3, "D")),
         *(np.array([1, 2], ">i2"), np.array([]), np.zeros((0, 3)), np.array(5), np.arange(6).reshape(2, 3).T),
         *(np.array(["a", ""]), np.array([b"x"]), np.array(["2026", "NaT"], "M8[us]"), np.ones((2, 2), bool)),
     ]

@@ -1,4 +1,4 @@
-"""Which classes come back, under which names, and what becomes of classes that change."""
+"""Tests of the classes that come back, their names, and classes that change."""
 
 from __future__ import annotations
 

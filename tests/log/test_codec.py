@@ -409,3 +409,18 @@ def test_the_first_segment_of_a_run_is_written_alike_whichever_way_it_takes(valu
 
     assert segment == encoder._translated(events, None)
     assert decode_segments([segment.body], definitions=segment.definitions, facts=segment.facts) == events
+
+
+def test_a_decoder_that_has_read_very_many_definitions_still_reads_those_that_it_says_it_knows() -> None:
+    decoder = Decoder()
+    logs = [Workflow(f"w{n}", step(abs)).run(-n).log() for n in range(70)]
+    segments = [encode_segment(log) for log in logs]
+    for segment in segments[:65]:
+        decoder.segments([segment.body], definitions=segment.definitions, facts={})
+    known = segments[64]
+    both = [known.body, segments[63].body]
+    hashes = [*known.definitions, *segments[63].definitions]
+
+    assert decoder.knows(hashes)
+    assert not decoder.knows([*segments[69].definitions])
+    assert len(decoder.segments(both, definitions=dict.fromkeys(hashes, b""), facts={})) == 6

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import operator
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import weft.core
 from weft import Workflow, context, step
 from weft.core.compose.component import Component
 from weft.core.functions.offered import is_offered, offer
@@ -25,7 +28,7 @@ from weft.log.event_codec import from_terms
 from weft.log.functions import Memo
 from weft.log.part_types import hints_of, is_of
 from weft.log.value_encoder import encode_value
-from weft.log.wire_names import PARTS
+from weft.log.wire_names import COMPONENTS, PARTS
 from weft.policy import RateLimit
 
 HERE = Path(__file__).parent
@@ -421,3 +424,18 @@ def test_a_rate_limit_that_was_stored_before_bursts_were_the_limit_keeps_its_bur
     assert before == RateLimit("api", 10, burst=1)
     assert read(written) == RateLimit("api", 10, burst=10)
     assert read(Writer().write(before)) == before
+
+
+def test_every_component_of_weft_is_known_before_it_is_used() -> None:
+    """The decoder imports all components itself; the program may have used none of them."""
+    for module in pkgutil.walk_packages(weft.core.__path__, "weft.core."):
+        importlib.import_module(module.name)
+    found: list[type[Component]] = [Component]
+    for kind in found:
+        found.extend(kind.__subclasses__())
+
+    own = {kind for kind in found if kind.__module__.startswith("weft.core.")}
+    named = {kind for kind in own if "kind" in vars(kind)}
+
+    assert named == set(COMPONENTS)
+    assert len({kind.kind for kind in COMPONENTS}) == len(COMPONENTS)

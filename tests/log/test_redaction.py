@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from weft import Policy, Run, Workflow, current, events, join, sleep, step, wait_for
 from weft.core.run.waits import begin_waits, fire_timer, receive_signal, timers
+from weft.errors import InvalidArgument
 from weft.log.redaction import Redacted, Redaction
 
 nap, payment = sleep(5, name="nap"), wait_for("paid", name="payment")
@@ -92,7 +95,7 @@ def asked(*, is_cancelled: bool = False) -> tuple[Run, str]:
 def test_tokens_are_hidden_whatever_is_redacted() -> None:
     run, secret = asked()
 
-    for redact in (["other"], True, lambda name, value: value):
+    for redact in (["INPUT"], True, lambda name, value: value):
         log = Redaction(redact, b"key").events(run.log())
         twin = Run.from_log(log)
 
@@ -110,4 +113,10 @@ def test_what_came_from_outside_is_hidden_with_its_step() -> None:
     for each in (run, failed, cancelled):
         assert "4711" in repr(each.log()[1:])
         assert "4711" not in repr(redacted(each, "ask")[1:])
-        assert "4711" in repr(redacted(each, "other")[1:])
+        assert "4711" in repr(redacted(each, "INPUT")[1:])
+
+
+def test_a_name_that_the_run_does_not_have_is_refused_since_it_would_hide_nothing() -> None:
+    for names, hint in ((["Input"], "INPUT"), (["card", "paied"], "paid"), (["payments"], "payment"), (["zz"], "card")):
+        with pytest.raises(InvalidArgument, match=f"nothing would be hidden; did you mean .*'{hint}'"):
+            redacted(paid(), *names)

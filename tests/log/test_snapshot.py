@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ from weft.core.fold.memory import Memory
 from weft.core.lineage.history import FACTS, PagedLog
 from weft.errors import CorruptLog
 from weft.log import Decoder, classify, decode, definition_of
+from weft.log.ext_types import content_hash
 from weft.log.snapshot import Snapshot, SnapshotWriter, definitions_of
 from weft.log.snapshot_fields import Derived, Field
 from weft.log.snapshot_tables import TABLES
@@ -127,6 +129,27 @@ def test_a_snapshot_does_not_grow_with_the_history() -> None:
     assert max(sizes) - sizes[0] < 20, "a few bytes, for larger numbers"
 
 
+def test_a_snapshot_takes_as_many_calls_late_in_a_history_as_early() -> None:
+    same = step(lambda x: x, name="same")
+    run = Workflow("w", same >> accumulator(lambda acc, x: acc + x, init=0, name="total")).plan(1)
+    writer, calls = SnapshotWriter(), list[int]()
+
+    def counted(*_: object) -> None:
+        calls[-1] += 1
+
+    for _ in range(600):
+        run = partly(run.plan(1), 3, seed=1)
+        calls.append(0)
+        sys.setprofile(counted)
+        try:
+            writer.write(run.memory, b"")
+        finally:
+            sys.setprofile(None)
+
+    # The least of twenty: what the garbage collector finalizes meanwhile is called too.
+    assert min(calls[-20:]) <= min(calls[20:40])
+
+
 def test_what_is_restored_holds_the_facts_that_the_future_needs_and_no_others() -> None:
     run = Workflow("w", accumulator(lambda acc, x: acc + x, init=0, name="total")).run(1).run(2).run(3)
 
@@ -199,17 +222,18 @@ def test_a_structure_that_was_altered_is_refused_or_read_and_constructs_nothing_
 def test_a_snapshot_that_was_written_once_is_read_for_ever(name: str) -> None:
     stored = {part: bytes.fromhex(data) for part, data in pinned("snapshots")[name].items()}
     log = decode(stored["log"])
-    definition = definition_of(log[0].workflow)  # type: ignore[union-attr]
+    definition = stored["definition"]
 
     memory = Snapshot.opened(stored["body"]).restore(
-        Decoder(), {definition.hash: definition.body}, {}, lambda first, last: log[first - 1 : last]
+        Decoder(), {content_hash(definition): definition}, {}, lambda first, last: log[first - 1 : last]
     )
 
-    assert definition.body == stored["definition"]
     run = Run.from_memory(memory)
     assert run == Run.from_log(log)
     assert partly(run, 20, seed=1).results() == partly(Run.from_log(log), 20, seed=1).results()
-    assert written(Run.from_log(log).memory) == stored["body"], "the format has changed; write another version number"
+    if sys.version_info[:2] == (3, 11):  # a definition says which Python wrote it, since instructions differ
+        assert definition_of(log[0].workflow).body == definition  # type: ignore[union-attr]
+        assert written(Run.from_log(log).memory) == stored["body"], "the format has changed; write another version"
 
 
 # -- hot and cold --------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ async def _impatiently(work: Awaitable[T], dice: random.Random) -> T:
 
 
 def problems_of_tasks(seed: int, path: Path, *, calls: int = 10, lives: int = 2) -> tuple[list[str], Ledger]:
-    """Return what is wrong after some tasks have made so many *calls* each in every life; and what happened."""
+    """Return what is wrong after some tasks have made *calls* each in every life; and what happened."""
     case = _Case(seed, path, calls, is_moody=seed % 2 == 1)
 
     async def main() -> list[str]:

@@ -21,7 +21,7 @@ CALLERS = 50
 
 
 def problems_of_threads(seed: int, path: Path, *, calls: int = 12) -> tuple[list[str], Ledger]:
-    """Return what is wrong after 50 threads have made so many *calls* each, drawn from *seed*; and what happened."""
+    """Return what is wrong after 50 threads have made *calls* each, drawn from *seed*; and what happened."""
     ledger = Ledger()
     workflow = orders(ledger)
     runner = Runner(SQLiteStore(path, synchronous="normal"), grace=LONG).open()

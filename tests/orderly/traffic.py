@@ -1,5 +1,5 @@
 """
-Many callers of a few runs: which calls they make, what they were told, and whether that was true.
+Many callers of a few runs: their calls, the answers, and whether these were true.
 
 The runs are of five sorts, by the first letter of their id, because the laws for them differ:
 
@@ -194,7 +194,7 @@ class Call(NamedTuple):
 
     method: str
     run: str | None
-    """Which run it is about."""
+    """The run that the call is about."""
     args: tuple[Any, ...]
     options: dict[str, Any]
 

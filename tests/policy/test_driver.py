@@ -1,4 +1,4 @@
-"""The driver's conversation, led by hand: whatever it is told, what it promises holds."""
+"""The driver's conversation, led by hand: its promises hold for every answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PLACE, PLACES = ("concurrency_limit", "db"), ConcurrencyLimit("db", 1)
 
 
 class Partner:
-    """Speaks with a driver: time passes when it is told to, and attempts come to what a script says."""
+    """Speaks with a driver: time passes when the script says so, and attempts end as it says."""
 
     def __init__(self, policy: Policy, *, deadline: float | None = None, script: list[tuple[float, str]] | None = None):
         self.now, self.deadline, self.policy = 100.0, None if deadline is None else 100.0 + deadline, policy

@@ -18,7 +18,7 @@ from strategies import graphs, inputs
 from weft import Run
 
 TURNS = st.integers(0, 15)
-"""After how many outcomes something happens to a run."""
+"""Number of outcomes after which something happens to a run."""
 
 
 def budget(share: float) -> settings:

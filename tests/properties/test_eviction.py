@@ -40,7 +40,7 @@ from weft.log.snapshot import SnapshotWriter
 BEHIND = st.integers(0, 3)
 """How many events are not durable yet when a run is evicted."""
 EVERY = st.integers(1, 4)
-"""After how many events it is evicted again."""
+"""Number of events after which it is evicted again."""
 
 
 class Evicting:

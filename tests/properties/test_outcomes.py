@@ -28,7 +28,7 @@ async def told(result: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def said(outcome: RunOutcome, run: Run) -> Any:
-    """Return what a caller is to be told of *outcome*."""
+    """Return the expected answer for a caller about *outcome*."""
     if outcome.failures:
         return {event.component: str(run.failure_of(event)) for event in outcome.failures}, outcome.results
     if outcome.nothing is not None:

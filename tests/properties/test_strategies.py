@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import description
 from building import build
@@ -25,18 +26,28 @@ drawn_alike = settings(max_examples=300, derandomize=True, database=None, phases
 """The same few hundred examples at every run."""
 
 
-def test_every_kind_has_its_share_of_the_parts() -> None:
-    counts: Counter[str] = Counter()
-    sizes: list[int] = []
+@cache
+def drawn() -> list[Graph]:
+    """Return some graphs, always the same."""
+    found: list[Graph] = []
 
     @drawn_alike
     @given(graphs())
     def draw(graph: Graph) -> None:
+        found.append(graph)
+
+    draw()
+    return found
+
+
+def test_every_kind_has_its_share_of_the_parts() -> None:
+    counts: Counter[str] = Counter()
+    sizes: list[int] = []
+
+    for graph in drawn():
         sizes.append(len(graph.parts))
         for part in graph.parts:
             counts.update(kinds(part))
-
-    draw()
 
     shares = {kind: counts[kind] / sum(sizes) for kind in KINDS}
     shown = "\n".join(f"{kind:16}{share:6.1%}" for kind, share in sorted(shares.items(), key=lambda s: -s[1]))
@@ -47,18 +58,10 @@ def test_every_kind_has_its_share_of_the_parts() -> None:
 
 def test_every_variant_has_its_share_of_the_graphs() -> None:
     counts: Counter[str] = Counter()
-    total = 0
-
-    @drawn_alike
-    @given(graphs())
-    def draw(graph: Graph) -> None:
-        nonlocal total
-        total += 1
+    for graph in drawn():
         counts.update({variant for part in graph.parts for variant in variants(graph, part)})
 
-    draw()
-
-    shares = {variant: counts[variant] / total for variant in VARIANTS}
+    shares = {variant: counts[variant] / len(drawn()) for variant in VARIANTS}
     shown = "\n".join(f"{variant:30}{share:6.1%}" for variant, share in sorted(shares.items(), key=lambda s: -s[1]))
     print(shown)  # noqa: T201 - with -s
     assert min(shares.values()) >= RAREST, shown

@@ -21,7 +21,7 @@ def started(call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 
 async def cut_off(call: Coroutine[Any, Any, object], seconds: float) -> None:
-    """Make a *call*, and stop waiting for it after so many seconds."""
+    """Make a *call*, and stop waiting for it after *seconds*."""
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(seconds):
             await call

@@ -16,7 +16,7 @@ class Eager:
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Run *coroutine* as far as it comes."""
-        awaited = coroutine.send(None)  # none that is told here comes to its end at once
+        awaited = coroutine.send(None)  # none of these calls ends at once
         self.task.set_result(asyncio.get_running_loop().create_task(self._rest(coroutine, awaited)))
 
     async def _rest(self, coroutine: Coroutine[Any, Any, Any], awaited: Any) -> None:

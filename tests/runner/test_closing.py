@@ -400,7 +400,7 @@ async def test_a_run_that_cannot_be_written_does_not_make_its_store_unavailable(
         await runner.wait("b", timeout=1.0)
     gate.open()
     await taken
-    with pytest.raises(UnwrittenEvents, match="the store said: a bug in the store") as raised:
+    with pytest.raises(UnwrittenEvents, match="the error of the store: a bug in the store") as raised:
         await runner.close()
 
     assert "away" not in str(late.value)

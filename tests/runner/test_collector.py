@@ -12,7 +12,7 @@ from small_flows import chain
 from weft import Runner
 from weft.errors import InvalidOption, StoreUnavailable
 from weft.runner import collector
-from weft.runner.collector import SELDOM
+from weft.runner.collector import FEW, MANY, SELDOM
 from weft.stores import MemoryStore
 
 MINE = (700, 10, 10)
@@ -26,8 +26,39 @@ def mine() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-def test_a_runner_leaves_the_collector_as_it_is_unless_it_is_told_otherwise() -> None:
-    with Runner():
+def test_a_runner_with_few_runs_leaves_the_collector_as_it_is() -> None:
+    with Runner() as runner:
+        runner.start_many(chain, range(FEW)).gather(timeout=10)
+        assert gc.get_threshold() == MINE
+
+
+def test_many_live_runs_make_full_collections_rare_until_there_are_few_again() -> None:
+    with Runner() as runner:
+        runs = runner.start_many(chain, range(MANY), open=True)
+        assert gc.get_threshold() == SELDOM
+
+        for run in list(runs)[: MANY - FEW]:
+            run.finish()
+            run.wait(timeout=10)
+        assert gc.get_threshold() == SELDOM
+
+        last = list(runs)[-1]
+        last.finish()
+        last.wait(timeout=10)
+        assert gc.get_threshold() == MINE
+
+
+def test_a_runner_that_is_closed_with_many_runs_restores_what_it_found() -> None:
+    with Runner() as runner:
+        runner.start_many(chain, range(MANY), open=True)
+        assert gc.get_threshold() == SELDOM
+
+    assert gc.get_threshold() == MINE
+
+
+def test_many_live_runs_change_nothing_if_the_runner_was_told_so() -> None:
+    with Runner(collector="unchanged") as runner:
+        runner.start_many(chain, range(MANY), open=True)
         assert gc.get_threshold() == MINE
 
 

@@ -59,6 +59,12 @@ def is_open(run: Any) -> bool:
     return bool(run.status == "waiting")
 
 
+def _completion(token: str, value: Any) -> Message:
+    """Return the message for run ``o`` that completes the step of *token*."""
+    message = ev.CompletionReceived(0, "", (), value, token=token.partition(".")[2])
+    return Message(run="o", kind="completion", body=encode_message(message), at=0.0)
+
+
 def test_the_run_waits_and_goes_on_when_the_step_is_completed(runner: Runner) -> None:
     handle = runner.start(orders(), 1)
     run = runner.wait_until(handle.id, is_open)
@@ -121,6 +127,32 @@ def test_a_completion_from_another_process_comes_through_the_inbox(tmp_path: Pat
     asynchronously(main)
 
 
+@pytest.mark.parametrize("is_driven", [True, False], ids=["driven elsewhere", "driven by no process"])
+def test_a_token_that_a_run_elsewhere_has_not_issued_or_that_was_used_is_refused(
+    is_driven: bool,
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        mine, theirs = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+        async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
+            await owner.start(orders(), id="o")
+            await owner.send("o", 1)
+            await owner.wait_until("o", is_open)
+            if not is_driven:
+                await owner.stop("o")
+
+            with pytest.raises(InvalidToken, match="has not issued this token"):
+                await other.complete(tokens[0][:-4] + "AAAA", 1)
+            with pytest.raises(InvalidToken, match="has not issued this token"):
+                await other.fail(tokens[0][:-4] + "AAAA", "no")
+            assert await other.unread("o") == []
+            await other.complete(tokens[0], "yes")
+            with pytest.raises(TokenExpired, match=r"it was used|was completed with it"):
+                await other.fail(tokens[0], "no")
+
+    asynchronously(main)
+
+
 def test_of_two_completions_through_the_inbox_the_first_counts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -132,7 +164,9 @@ def test_of_two_completions_through_the_inbox_the_first_counts(
                 await owner.start(workflow, 1, id="o")
                 await owner.wait_until("o", is_open)
             await other.complete(tokens[0], "first")
-            await other.complete(tokens[0], "second")
+            with pytest.raises(TokenExpired, match="it was used"):
+                await other.complete(tokens[0], "second")
+            await theirs.post([_completion(tokens[0], "third")])  # as if it had been sent at the same time
         released.set()
         async with AsyncRunner(SQLiteStore(tmp_path / "runs.db")) as owner:
             handle = await owner.resume("o", workflow=workflow)
@@ -146,7 +180,7 @@ def test_of_two_completions_through_the_inbox_the_first_counts(
         return x
 
     asynchronously(main)
-    assert "works no more" in caplog.text or "came too late" in caplog.text
+    assert "no longer valid" in caplog.text or "came too late" in caplog.text
 
 
 def test_a_failure_is_retried_with_another_token(runner: Runner) -> None:
@@ -431,12 +465,15 @@ def test_a_message_with_a_token_that_an_upgrade_made_void_is_refused(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        async with AsyncRunner(tmp_path / "runs.db") as owner, AsyncRunner(tmp_path / "runs.db") as other:
+        store = SQLiteStore(tmp_path / "runs.db")
+        async with AsyncRunner(tmp_path / "runs.db") as owner, AsyncRunner(store) as other:
             handle = await owner.start(orders(), 1, id="o")
             await owner.wait_until("o", is_open)
             await owner.upgrade("o", orders(), again=["ask"])
             await owner.wait_until("o", lambda run: is_open(run) and len(tokens) == 2)
-            await other.complete(tokens[0], "late")
+            with pytest.raises(TokenExpired, match="the run was retried, forked or upgraded since"):
+                await other.complete(tokens[0], "late")
+            await store.post([_completion(tokens[0], "late")])  # as if it had been sent before the upgrade
             await other.complete(tokens[1], "yes")
 
             assert await handle.result() == "shipped: yes"
@@ -453,9 +490,8 @@ def test_a_completion_for_a_run_that_has_finished_meanwhile_stays_unread(tmp_pat
             await owner.cancel("o")
             with pytest.raises(TokenExpired, match="the run is cancelled"):
                 await owner.complete(tokens[0], "late")
-            message = ev.CompletionReceived(0, "", (), "later", token=tokens[0].partition(".")[2])
             question = Message(run="o", kind="progress", body=b"how far?", at=0.0)
-            await store.post([question, Message(run="o", kind="completion", body=encode_message(message), at=0.0)])
+            await store.post([question, _completion(tokens[0], "later")])
 
             assert [getattr(event, "value", None) for event in await owner.unread("o")] == ["later"]
             assert (await handle.status()) == "cancelled"

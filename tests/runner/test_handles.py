@@ -188,3 +188,41 @@ def test_an_error_about_a_workflow_names_the_call_that_was_made(runner: Runner, 
     }
     with pytest.raises(InvalidArgument, match=rf"^{call}\(\) takes a workflow, got 5"):
         calls[call]()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda runner, run, _: runner.checkpoint(run),
+        lambda runner, run, _: runner.preview(run, []),
+        lambda runner, run, _: runner.set_policies(run, []),
+        lambda runner, run, _: runner.add(run, step(lambda x: x, name="more")),
+        lambda runner, run, path: runner.export(run, path / "run.weft"),
+        lambda runner, run, _: runner.compact(run),
+        lambda runner, run, _: runner.fork(run),
+        lambda runner, run, _: runner.retry(run),
+        lambda runner, run, _: runner.evict(run),
+        lambda runner, run, _: runner.finish(run),
+        lambda runner, run, _: runner.stop(run),
+    ],
+)
+def test_every_call_takes_a_handle_or_an_id_and_says_what_else_it_was_given(call: Any, tmp_path: Path) -> None:
+    with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
+        handle = runner.start(Workflow("w", step(lambda x: x, name="same")), 1, id="w", open=True)
+        handle.wait()
+
+        with pytest.raises(RunNotFound, match="an id is text"):
+            call(runner, runner.get("w"), tmp_path)
+        with pytest.raises(RunNotFound, match="no run 5 is stored here; an id is text"):
+            call(runner, 5, tmp_path)
+        call(runner, handle, tmp_path)
+        call(runner, runner.start(Workflow("x", step(abs)), 1, id="x", open=True).id, tmp_path)
+
+
+def test_a_run_is_stopped_by_its_handle() -> None:
+    with Runner() as runner:
+        handle = runner.start(Workflow("w", step(abs)), id="w")
+
+        runner.stop(handle)
+
+        assert "w" not in runner

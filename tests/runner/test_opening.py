@@ -111,7 +111,7 @@ async def test_a_caller_that_opens_a_runner_after_it_could_not_be_opened_can_clo
 
     first = started(open_twice())
     await asyncio.sleep(0)
-    second = started(runner.open())  # which is told of the failure when the first one tries again already
+    second = started(runner.open())  # which gets the failure when the first one tries again already
     await gate.reached.wait()
     await until_nothing_moves()
     gate.open()

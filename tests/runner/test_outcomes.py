@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -354,7 +355,7 @@ _told: list[tuple[str, str]] = []
 
 
 def note_status(run_id: str, run: Run) -> None:
-    """Note what on_complete was told."""
+    """Record the arguments of on_complete."""
     _told.append((run_id, run.status))
 
 
@@ -370,7 +371,7 @@ def test_on_complete_is_told_when_a_failed_run_that_was_retried_finishes_again(s
 
 
 def keyed(switch: Switch) -> Workflow:
-    """As :func:`switched`, of a step that needs a key to the line."""
+    """Like :func:`switched`, for a step that needs a key to the line."""
 
     def fetch(x: int, key: str = context("key")) -> str:
         return f"{switch(x)} with {key}"
@@ -616,7 +617,7 @@ def test_every_change_says_who_made_it(store: LogStore) -> None:
 
 
 class Calls(WrappedStore):
-    """Notes which calls a store gets."""
+    """Notes which calls a store gets; but its runner may look for messages at any time."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
@@ -624,7 +625,8 @@ class Calls(WrappedStore):
 
     async def around(self, call: str, act: Callable[[], Any]) -> Any:
         """Note the *call*."""
-        self.seen.append(call)
+        if call != "messages":
+            self.seen.append(call)
         return await act()
 
 
@@ -745,15 +747,25 @@ def test_a_finished_run_needs_no_time_to_be_waited_for(runner: Runner, value: in
 
 
 def test_thousands_of_finished_runs_leave_the_memory_of_their_runner() -> None:
-    with Runner(executor="inline") as runner:
-        for number in range(3 * RUNS):
-            runner.start(chain, number, id=f"r{number}").result(20)
-        gc.collect()
-        alive = [each.id for each in gc.get_objects() if type(each) is Worker and each.id.startswith("r")]
+    name = uuid.uuid4().hex  # other tests may have left something
 
+    async def alive() -> set[int]:
+        gc.collect()
+        ids = [each.id for each in gc.get_objects() if type(each) is Worker]
+        return {int(each.removeprefix(name)) for each in ids if each.startswith(name)}
+
+    with Runner(executor="inline") as runner:
+        for number in range(2 * RUNS):
+            runner.start(chain, number, id=f"{name}{number}").result(20)
+        last, found = set(range(RUNS, 2 * RUNS)), set[int]()
+        for _ in range(100):  # the thread that ended the last one may be at work for it still
+            found = runner._do(alive())
+            if found == last:
+                break
+
+        assert found == last
         assert runner.held == []
-        assert sorted(alive, key=lambda run: int(run[1:])) == [f"r{number}" for number in range(2 * RUNS, 3 * RUNS)]
-        assert runner.count() == 3 * RUNS
+        assert runner.count() == 2 * RUNS
 
 
 def test_a_handle_keeps_its_run_after_it_has_left_the_memory_of_the_runner() -> None:

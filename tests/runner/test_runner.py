@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from small_flows import Gate, chain, double, increment
 
-from weft import Policy, Runner, Workflow, accumulator, each, reduce, step
+from weft import AsyncRunner, Policy, Runner, Workflow, accumulator, each, reduce, step, wait_for
 from weft.errors import (
     InvalidOption,
     RunExists,
@@ -348,3 +348,24 @@ def test_a_forked_process_does_not_wait_for_a_runner_that_it_does_not_have() -> 
         _, status = os.waitpid(child, 0)
 
     assert os.waitstatus_to_exitcode(status) == 7
+
+
+def test_a_run_that_is_deleted_while_it_is_looked_for_is_started_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = Workflow("waiting", wait_for("go"))
+
+    async def main() -> str:
+        async with MemoryStore() as store, AsyncRunner(store) as one, AsyncRunner(store) as other:
+            await one.start(waiting, 1, id="a")
+            find = other.find
+
+            async def too_late(run: str) -> Any:
+                monkeypatch.undo()
+                await one.delete("a")
+                return await find(run)
+
+            monkeypatch.setattr(other, "find", too_late)
+            handle = await other.start(waiting, 2, id="a", if_exists="return")
+            assert "a" in other
+            return await handle.status()
+
+    assert asyncio.run(main()) == "waiting"

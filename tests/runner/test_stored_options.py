@@ -174,7 +174,7 @@ def test_a_run_is_not_resumed_with_another_graph(tmp_path: Path) -> None:
         runner.start(flow, id="a")
 
     with Runner(tmp_path / "runs.db") as runner:
-        with pytest.raises(AnotherGraph, match=r"upgrade\('a', workflow, preview=True\) says what stands"):
+        with pytest.raises(AnotherGraph, match=r"upgrade\('a', workflow, preview=True\) says what is kept"):
             runner.resume("a", workflow=Workflow("flow", step(triple) >> step(abs)))
         assert runner.held == []
         assert runner.find("a").owner is None

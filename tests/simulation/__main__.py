@@ -4,11 +4,12 @@ Simulates until it is told to stop, and prints what it takes to repeat a failure
     make simulate                                        for a minute
     make simulate ARGS="--seconds 600"                   for longer
     make simulate ARGS="--seed 4711 --cases 1"           that one again, with its story
+    make simulate ARGS="--schedules"                     schedules alone
     make simulate ARGS="--orderly"                       real threads and tasks alone, on real files
     make simulate ARGS="--orderly --seed 11 --cases 1"   one of those again
 
-A third of the time is for real threads and tasks (``tests/orderly``).  Their seed draws the same calls again; in which
-order they meet is up to the machine, so a failure may need several tries.
+A tenth of the time is for schedules, and a third for real threads and tasks (``tests/orderly``).  Their seed draws the
+same calls again; in which order they meet is up to the machine, so a failure may need several tries.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ from by_threads import problems_of_threads
 from world import draw
 
 from weft.testing import Report, simulate
+from weft.testing.simulation.schedules import simulate_schedule
 
 ORDERLY = 1 / 3
-"""Which share of the time is for real threads and tasks."""
+"""Share of the time for real threads and tasks."""
+SCHEDULES = 1 / 10
+"""Share of the time for schedules."""
 
 
 def main() -> int:
@@ -39,18 +43,25 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="the first case; by itself a random one")
     parser.add_argument("--cases", type=int, help="stop after so many")
     parser.add_argument("--orderly", action="store_true", help="only real threads and tasks")
+    parser.add_argument("--schedules", action="store_true", help="only schedules")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)  # a runner complains of crashes, and here they are wanted
     first = SystemRandom().randrange(10**9) if given.seed is None else given.seed
     if given.orderly:
         return use_orderly(first, given.seconds, given.cases)
+    if given.schedules:
+        return use_schedules(first, given.seconds, given.cases)
     if given.cases is not None:
         return simulated(first, given.seconds, given.cases)
-    return simulated(first, (1 - ORDERLY) * given.seconds) or use_orderly(first, ORDERLY * given.seconds)
+    return (
+        simulated(first, (1 - ORDERLY - SCHEDULES) * given.seconds)
+        or use_schedules(first, SCHEDULES * given.seconds)
+        or use_orderly(first, ORDERLY * given.seconds)
+    )
 
 
 def simulated(first: int, seconds: float, most: int | None = None) -> int:
-    """Simulate for so many seconds; return 1 if a case has failed."""
+    """Simulate for *seconds*; return 1 if a case has failed."""
     began, cases, last = time.monotonic(), 0, 0.0
     totals = {"lives": 0, "executions": 0, "events": 0, "turns": 0}
     while (most is None or cases < most) and (spent := time.monotonic() - began) < seconds:
@@ -74,8 +85,22 @@ def simulated(first: int, seconds: float, most: int | None = None) -> int:
     return 0
 
 
+def use_schedules(first: int, seconds: float, most: int | None = None) -> int:
+    """Simulate schedules for *seconds*; return 1 if a case has failed."""
+    began, cases, fired = time.monotonic(), 0, 0
+    while (most is None or cases < most) and time.monotonic() - began < seconds:
+        report = simulate_schedule(first + cases)
+        cases, fired = cases + 1, fired + len(report.fired)
+        if report.problems:
+            again = f"make simulate ARGS='--schedules --seed {report.seed} --cases 1'"
+            sys.stdout.write(f"\n{report}\n\nrepeat it: {again}\n")
+            return 1
+    sys.stdout.write(f"{cases:,} schedules from seed {first}: {fired:,} runs; all is well\n")
+    return 0
+
+
 def use_orderly(first: int, seconds: float, most: int | None = None) -> int:
-    """Let threads and tasks use real runners for so many seconds; return 1 if a case has failed."""
+    """Let threads and tasks use real runners for *seconds*; return 1 if a case has failed."""
     began, cases, inputs, executions = time.monotonic(), 0, 0, 0
     while (most is None or cases < most) and time.monotonic() - began < seconds:
         seed = first + cases

@@ -110,7 +110,7 @@ class Network(msgspec.Struct, frozen=True):
 
     @property
     def repairable(self) -> frozenset[str]:
-        """The steps that may fail for good until they are mended."""
+        """The steps that may fail for good until they are fixed."""
         return frozenset(place.part(part) for place in self.places for part in place.piece.repairable)
 
     @property
@@ -353,7 +353,7 @@ class Retold(msgspec.Struct, frozen=True):
     """By where that had arrived: how often."""
 
     def said(self, piece: Piece, address: Any, message: Any) -> Any:
-        """Return what *piece* was told in the end in place of *message*."""
+        """Return what *piece* received in the end in place of *message*."""
         for _ in range(self.times[address]):
             message = piece.amend(message)
         return message

@@ -70,7 +70,7 @@ class Piece(msgspec.Struct, frozen=True):
 
     @property
     def repairable(self) -> tuple[str, ...]:
-        """The parts that may fail for good until they are mended; ``""`` is the piece itself."""
+        """The parts that may fail for good until they are fixed; ``""`` is the piece itself."""
         return ()
 
     @property

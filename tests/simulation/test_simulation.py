@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any
@@ -44,9 +44,9 @@ from weft.testing.simulation.scenario_draw import draw_scenario
 
 IS_THOROUGH = "WEFT_THOROUGH" in os.environ
 """Whether more is tried: see ``make thorough``."""
-FIXED = 400 if IS_THOROUGH else 64
+FIXED = 400 if IS_THOROUGH else 24
 """How many seeds are always the same."""
-RANDOM = 200 if IS_THOROUGH else 16
+RANDOM = 200 if IS_THOROUGH else 8
 """How many are new every time."""
 BATCHES = 4
 SEED = 42
@@ -150,15 +150,15 @@ FAILING = Scenario(rules=((DEFAULT, Policy(max_retries=3, backoff="linear", base
 """Most attempts fail, and there is time for a crash before the next."""
 
 
-def problems_of_crashes() -> list[str]:
-    """Return what a crash at one turn or another makes of a step that fails a few times."""
+def problems_of_crashes() -> Iterator[str]:
+    """Yield what a crash at one turn or another makes of a step that fails a few times."""
     trial = Trial(Workflow("w", step(lambda x: x + 1, name="more")), (1,))
-    reports = [simulate(2, lambda _: trial, scenario=replace(FAILING, crashes=(turn,))) for turn in range(10, 40)]
-    return [problem for report in reports for problem in report.problems]
+    for turn in range(10, 40):
+        yield from simulate(2, lambda _: trial, scenario=replace(FAILING, crashes=(turn,))).problems
 
 
 def test_a_step_that_fails_a_few_times_is_retried_on_time_whenever_its_process_crashes() -> None:
-    assert problems_of_crashes() == []
+    assert list(problems_of_crashes()) == []
 
 
 def test_attempts_that_a_resume_forgets_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_a_retry_that_a_crash_loses_is_not_a_second_execution_where_the_log_runs
     trial = Trial(fragile, (1,), lambda _: [], repairable=frozenset({"fragile"}))
     rules = ((DEFAULT, Policy(on_failure="dead_letter")),)
     scenario = Scenario(rules=rules, breaks=1.0, discards=0.5, strategy=as_checkpoints("on_complete"))
-    crashing = [replace(scenario, crashes=(turn,)) for turn in range(10, 40, 2)]
+    crashing = [replace(scenario, crashes=(turn,)) for turn in range(10, 40, 2 if IS_THOROUGH else 6)]
 
     reports = [simulate(seed, lambda _: trial, scenario=each) for seed in range(3) for each in crashing]
 
@@ -243,10 +243,11 @@ def twice() -> Trial:
     return Trial(Workflow("w", first >> then), (1, 2), check)
 
 
-def orderly(scenario: Scenario, seeds: int = 30) -> list[str]:
-    """Return what is wrong with runs that are closed, stopped and used as *scenario* says."""
+def orderly(scenario: Scenario, seeds: int = 30) -> Iterator[str]:
+    """Yield what is wrong with runs that are closed, stopped and used as *scenario* says."""
     trial = twice()
-    return [problem for seed in range(seeds) for problem in simulate(seed, lambda _: trial, scenario=scenario).problems]
+    for seed in range(seeds):
+        yield from simulate(seed, lambda _: trial, scenario=scenario).problems
 
 
 @pytest.mark.parametrize("strategy", ["every_cycle", "on_complete", "manual"])
@@ -257,7 +258,7 @@ def test_what_had_completed_when_a_runner_was_closed_is_not_executed_again(outag
             strategy=as_checkpoints(strategy), closings=(Closing(after, outage), Closing(after, outage))
         )
 
-        assert orderly(scenario, seeds=8) == []
+        assert list(orderly(scenario, seeds=8 if IS_THOROUGH else 2)) == []
 
 
 @pytest.mark.parametrize("strategy", ["every_cycle", "manual"])
@@ -266,8 +267,9 @@ def test_callers_that_give_up_and_come_together_change_nothing(strategy: str) ->
         strategy=as_checkpoints(strategy), impatience=0.5, crowds=1.0, stops=0.5, weather=Weather(dawdles=0.5)
     )
 
-    assert orderly(scenario) == []
-    assert orderly(replace(scenario, closings=(Closing(2.0, 2.0),))) == []
+    seeds = 30 if IS_THOROUGH else 8
+    assert list(orderly(scenario, seeds)) == []
+    assert list(orderly(replace(scenario, closings=(Closing(2.0, 2.0),)), seeds)) == []
 
 
 def test_a_runner_that_is_closed_and_does_not_write_what_it_has_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +282,7 @@ def test_a_runner_that_is_closed_and_does_not_write_what_it_has_is_found(monkeyp
     monkeypatch.setattr(Worker, "checkpoint", forgetful)
     scenario = Scenario(strategy=as_checkpoints("manual"), closings=(Closing(1.0),))
 
-    problems = orderly(scenario)
+    problems = list(orderly(scenario, seeds=10))
 
     assert problems != []
     assert all("closed" in each or "there was time to write everything" in each for each in problems)
@@ -296,7 +298,7 @@ def test_a_run_that_a_cancelled_caller_of_stop_leaves_behind_is_found(monkeypatc
     stop = AsyncRunner.stop
     monkeypatch.setattr(AsyncRunner, "stop", unshielded)
 
-    assert orderly(Scenario(stops=1.0, impatience=0.7)) != []
+    assert any(orderly(Scenario(stops=1.0, impatience=0.7)))
 
 
 def test_an_input_that_is_acknowledged_and_not_written_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +307,7 @@ def test_an_input_that_is_acknowledged_and_not_written_is_found(monkeypatch: pyt
 
     monkeypatch.setattr(Waiters, "durable", at_once)
 
-    assert orderly(Scenario(weather=Weather(dawdles=1.0), closings=(Closing(0.5, 30.0),), grace=0.0)) != []
+    assert any(orderly(Scenario(weather=Weather(dawdles=1.0), closings=(Closing(0.5, 30.0),), grace=0.0)))
 
 
 # -- what a runner could do wrong with children, and with what policies are asked ----------------
@@ -323,17 +325,16 @@ def delegating(*, is_plain: bool = False, fate: Any = "awaited") -> Trial:
 RETRYING = Scenario(rules=((DEFAULT, Policy(max_retries=3)),), retries=3, flakes=1.0, runs=("a", "b"), workers=1)
 
 
-def problems_of(trial: Trial, scenario: Scenario, seeds: int = 20) -> list[str]:
-    """Return what is wrong with *trial* in the first lives of *seeds* seeds, with crashes all over the place."""
-    crashing = [replace(scenario, crashes=(10 + 7 * seed, 20)) for seed in range(seeds)]
-    reports = [simulate(seed, lambda _: trial, scenario=each) for seed, each in enumerate(crashing)]
-    return [problem for report in reports for problem in report.problems]
+def problems_of(trial: Trial, scenario: Scenario, seeds: int = 20) -> Iterator[str]:
+    """Yield what is wrong with *trial* in the first lives of *seeds* seeds, with crashes all over the place."""
+    for seed in range(seeds):
+        yield from simulate(seed, lambda _: trial, scenario=replace(scenario, crashes=(10 + 7 * seed, 20))).problems
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
 @pytest.mark.parametrize("fate", ["awaited", "left", "cancelled"])
 def test_children_become_what_they_should_whenever_a_process_crashes(fate: str, is_plain: bool) -> None:
-    assert problems_of(delegating(fate=fate, is_plain=is_plain), RETRYING, seeds=10) == []
+    assert list(problems_of(delegating(fate=fate, is_plain=is_plain), RETRYING, seeds=10 if IS_THOROUGH else 5)) == []
 
 
 def test_a_child_that_no_stored_log_names_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +379,7 @@ def cancelled_families(trial: Trial, seeds: int = 5) -> list[int]:
 
 def problems_of_interrupted_cancelling(trial: Trial, seeds: Sequence[int]) -> list[str]:
     """Return what is wrong with families when the process dies at any turn after a caller has begun to cancel them."""
-    scenarios = [replace(CANCELLING, interrupts=turns) for turns in range(1, 21, 1 if IS_THOROUGH else 2)]
+    scenarios = [replace(CANCELLING, interrupts=turns) for turns in range(1, 21, 1 if IS_THOROUGH else 3)]
     reports = [simulate(seed, lambda _: trial, scenario=each) for seed in seeds for each in scenarios]
     assert any(report.lives > 1 for report in reports)
     return [problem for report in reports for problem in report.problems]
@@ -421,7 +422,7 @@ def remedied(remedy: Any) -> tuple[Trial, Scenario]:
 
 @pytest.mark.parametrize("remedy", [*FALLBACKS, *UNDOING])
 def test_what_a_policy_does_about_a_failure_is_what_comes_of_it(remedy: str) -> None:
-    assert problems_of(*remedied(remedy), seeds=10) == []
+    assert list(problems_of(*remedied(remedy), seeds=10 if IS_THOROUGH else 5)) == []
 
 
 def test_a_fallback_that_comes_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -443,7 +444,7 @@ def test_a_dead_letter_that_keeps_its_old_input_is_found(monkeypatch: pytest.Mon
     async def retry(runner: AsyncRunner, id: str, which: object = None, *, policy: Any = None, **_: Any) -> None:
         await told(runner, id, which, policy=policy)
 
-    well = problems_of(trial, scenario)
+    well = list(problems_of(trial, scenario))
     monkeypatch.setattr(AsyncRunner, "retry", retry)
 
     assert well == []
@@ -451,7 +452,7 @@ def test_a_dead_letter_that_keeps_its_old_input_is_found(monkeypatch: pytest.Mon
 
 
 def kept_letters() -> tuple[Trial, Scenario]:
-    """Return a trial of a step that fails until it is mended, and a scenario in which it then gets another input."""
+    """Return a trial of a step that fails until it is fixed, and a scenario in which it then gets another input."""
     network = Network((Place(Fragile("p", True), None, "plain"),))
     verdict = Verdict(network, [1])
     trial = network.told_to(Trial(wired(Workflow("w"), network, None), (1,), verdict), verdict)
@@ -460,7 +461,7 @@ def kept_letters() -> tuple[Trial, Scenario]:
 
 def test_runs_whose_processes_keep_dying_are_parked_and_come_to_the_same_when_they_are_resumed() -> None:
     by_hand, failed = 0, list[str]()
-    for seed in range(120 if IS_THOROUGH else 20):
+    for seed in range(120 if IS_THOROUGH else 8):
         dice = Random(seed)  # noqa: S311 - the same every time
         trial = draw(dice)
         scenario, turn = draw_scenario(dice, trial), dice.randint(5, 60)
@@ -470,7 +471,7 @@ def test_runs_whose_processes_keep_dying_are_parked_and_come_to_the_same_when_th
         failed += [str(report)] if report.problems else []
 
     assert failed == []
-    assert by_hand >= (20 if IS_THOROUGH else 3)
+    assert by_hand >= (20 if IS_THOROUGH else 1)
 
 
 def test_a_run_that_is_not_parked_although_its_processes_keep_dying_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

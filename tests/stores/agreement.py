@@ -101,7 +101,7 @@ calls = st.one_of(
 
 
 def at(time: float, given: Any) -> Any:
-    """Return what is told with the time in it: it does not go back."""
+    """Return what is reported with the time in it, which does not go back."""
     match given:
         case [Append(), *_]:
             return [structs.replace(each, at=time) for each in given]

@@ -1,4 +1,4 @@
-"""The SQLite store does what the reference does, whatever it is told in whatever order."""
+"""The SQLite store does what the reference does, for any calls in any order."""
 
 from __future__ import annotations
 

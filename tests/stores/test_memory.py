@@ -6,8 +6,10 @@ import pytest
 
 from weft.stores import MemoryStore
 from weft.testing import (
+    DeadlineStoreContract,
     FactStoreContract,
     InboxStoreContract,
+    JobStoreContract,
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
@@ -16,6 +18,7 @@ from weft.testing import (
     StatisticsStoreContract,
     StreamStoreContract,
     TruncatingStoreContract,
+    UniqueStoreContract,
 )
 
 
@@ -24,11 +27,14 @@ class TestMemoryStore(
     FactStoreContract,
     SnapshotStoreContract,
     TruncatingStoreContract,
+    UniqueStoreContract,
     OwnedStoreContract,
+    DeadlineStoreContract,
     ScheduleStoreContract,
     ListableStoreContract,
     StatisticsStoreContract,
     InboxStoreContract,
+    JobStoreContract,
     StreamStoreContract,
 ):
     @pytest.fixture

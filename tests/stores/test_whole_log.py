@@ -239,3 +239,8 @@ def test_a_run_that_has_finished_leaves_no_log_in_memory() -> None:
             return len(logs._known)
 
     assert asyncio.run(main()) == 0
+
+
+def test_a_store_that_keeps_no_unique_keys_says_so() -> None:
+    with Runner(Shelf()) as runner, pytest.raises(InvalidOption, match="this store keeps no unique keys; use a SQLite"):
+        runner.start(Workflow("w", step(abs)), 1, unique="k")

@@ -1,4 +1,4 @@
-"""Which tests failed, as a report of pytest says."""
+"""Reads the failed tests from a report of pytest."""
 
 from __future__ import annotations
 

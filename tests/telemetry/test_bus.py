@@ -1,4 +1,4 @@
-"""Handlers hear the events that they asked for, and disturb nothing else."""
+"""Handlers receive the events that they asked for, and disturb nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.telemetry.catalogue import CATALOGUE, EVENTS, RUNNABLE_START, RUNNABLE
 
 
 class Listener:
-    """Remembers what it was told."""
+    """Remembers the events that it received."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, dict[str, Any], dict[str, Any]]] = []

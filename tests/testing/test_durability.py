@@ -117,7 +117,7 @@ def names(workflow: Workflow) -> list[str]:
     """Return the names of all faults of *workflow* that can be repeated."""
     from weft.testing import durability
 
-    world = durability._World(workflow, (1,), (("go", 5),), {}, (), False)
+    world = durability._World(workflow, (1,), (("go", 5),), {}, {}, (), threads=False)
     return [case.name for case in durability._cases(world.run(durability.Case("plain"), 0))]
 
 
@@ -142,3 +142,41 @@ def test_retries_failures_and_several_inputs_are_compared_too() -> None:
 def test_a_check_without_an_input_is_refused() -> None:
     with pytest.raises(InvalidOption, match="give it an input"):
         check_durability(fan, [])
+
+
+ASK = step(lambda _: None, name="ask")
+ANSWERED = Workflow(
+    "answered", ASK >> step(lambda x: x, name="last"), policies=[("ask", Policy(execution_mode="external"))]
+)
+
+
+def test_external_steps_are_completed_after_every_fault() -> None:
+    report = check_durability(ANSWERED, [1], completions={"ask": "yes"})
+
+    assert report.is_durable
+    assert {repeated.component for repeated in report.repeated} == {"ask", "last"}
+
+
+def test_external_steps_that_fail_come_to_the_same_after_every_fault() -> None:
+    rules = [("ask", Policy(execution_mode="external", max_retries=1, fallback=lambda _, __: "no"))]
+
+    report = check_durability(ANSWERED.with_policies(rules), [1], completions={"ask": ValueError("closed")})
+
+    assert report.is_durable
+
+
+@pytest.mark.parametrize(
+    ("workflow", "given", "says"),
+    [
+        (Workflow("w", wait_for("go")), {}, r"waits for 'go': pass signals=\[\(name, value\)\]"),
+        (Workflow("w", wait_for("go")), {"signals": [("went", 1)]}, "UnknownSignal: .*'went'"),
+        (Workflow("w", wait_for("go", schema=int)), {"signals": [("go", "x")]}, "InvalidSignal"),
+        (ANSWERED, {}, r"waits for 'ask': pass .*completions=\{name: value\}"),
+        (ANSWERED, {"completions": {"asks": 1}}, r"completions=\['asks'\]: the workflow has no such"),
+    ],
+)
+def test_a_run_that_does_not_end_without_a_fault_is_refused_since_nothing_would_be_shown(
+    workflow: Workflow, given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        check_durability(workflow, [1], **given)

@@ -1,4 +1,4 @@
-"""Which interpreters `make versions` finds."""
+"""Tests of the interpreters that `make versions` finds."""
 
 from __future__ import annotations
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from weft import Policy, Runner, Workflow, current, step, wait_for
+from msgspec.structs import replace
+
+from weft import Policy, Run, Runner, Workflow, current, step, wait_for
+from weft.ports.store import RunRecord
 from weft.testing import TestRunner
-from weft.views import attention
+from weft.views import attention, undriven
 
 ASK = Workflow(
     "ask",
@@ -44,3 +47,59 @@ def test_a_step_that_was_cancelled_says_by_whom_and_why_and_can_be_retried() -> 
         assert (line.state, line.component, line.text) == ("cancelled", name, "cancelled")
         assert line.error == f"{name!r} was cancelled by ann: wrong desk"
         assert (line.detail, line.action) == ("told cannot start", "retry")
+
+
+def test_a_deadline_in_danger_or_past_is_a_line() -> None:
+    run = Run(Workflow("w", step(abs, name="a")))
+    run.plan(1, deadline=100.0, at=1000.0)
+    record = RunRecord(id="r", workflow="w", created_at=1000.0, updated_at=1000.0)
+
+    def lines(now: float) -> list[tuple[str, str, str]]:
+        return [(line.state, line.text, line.detail) for line in attention(run, record, now=now)]
+
+    assert lines(1079.0) == []
+    assert lines(1090.0) == [("waiting", "the deadline is in danger", "10 s left")]
+    assert lines(1160.0) == [("failed", "the deadline is past", "for 1 min")]
+
+
+RECORD = RunRecord(id="r", workflow="w", created_at=1_000.0, updated_at=1_060.0)
+
+
+def test_a_run_with_work_left_and_without_a_process_says_since_when_and_how_it_goes_on() -> None:
+    released = undriven(RECORD, option=" --store runs.db")
+    waiting = undriven(replace(RECORD, status="waiting", owner_died=True), modules=["shop", "mail"])
+
+    assert released is not None
+    assert waiting is not None
+    assert released.command == "weft resume r --import MODULE --store runs.db"
+    assert waiting.command == "weft resume r --import shop --import mail"
+    assert (released.line(1_090.0).text, released.line(1_090.0).detail) == (
+        "no process drives it",
+        "last change 30 s ago",
+    )
+    assert waiting.line(1_090.0).detail == "its process has died, last change 30 s ago"
+    assert released.line(1_090.0).action == "resume"
+
+
+def test_a_run_that_is_driven_or_has_nothing_left_to_do_is_not_left_alone() -> None:
+    assert undriven(replace(RECORD, owner="process 4711")) is None
+    for status in ("idle", "parked", "completed", "failed", "cancelled"):
+        assert undriven(replace(RECORD, status=status)) is None
+
+
+def test_a_run_of_a_fleet_needs_no_process_while_a_worker_is_alive() -> None:
+    assert undriven(RECORD, workers=2) is None
+    left = undriven(RECORD, workers=0, option=" --store postgresql://db/shop")
+
+    assert left is not None
+    assert left.command == "weft worker --import MODULE --store postgresql://db/shop"
+    assert left.line(1_090.0).text == "no process drives it, and no worker is alive"
+
+
+def test_that_no_process_drives_a_run_comes_before_what_it_waits_for() -> None:
+    with TestRunner() as runner:
+        handle = runner.start(Workflow("w", wait_for("go")), 1)
+        run, record = runner.get(handle.id), replace(runner.find(handle.id), owner=None)
+        lines = attention(run, record, now=runner.now, left=undriven(record))
+
+    assert [line.text for line in lines] == ["no process drives it", "waits for the signal 'go'"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from weft import Policy, Run, Workflow, each, reduce, sleep, step, wait_for
 from weft import events as ev
@@ -230,3 +234,164 @@ def test_a_step_that_was_cancelled_while_it_was_open_has_failed() -> None:
 
     assert (row.state, row.bars[-1].state) == ("failed", "failed")
     assert ("waiting", 3, 7) in [seconds(bar) for bar in row.bars]
+
+
+def failing_once(*events: Any) -> Run:
+    """Return the run of CHAIN whose first step failed after a second, was retried, and then had *events*."""
+    failed = ev.RunnableFailed(3, "a", (2,), BOOM, duration_ns=10**9, timing=ev.Timing(T + 1))
+    return run_of(CHAIN, failed, ev.RunRetried(4, (3,)), ev.RunnableRetried(5, "a", (2,)), *events)
+
+
+def test_the_time_between_a_failure_and_its_retry_is_its_own_reason_and_counts_once() -> None:
+    run = failing_once(
+        ev.ReactionOccurred(6, "a", (2,), 2, duration_ns=10**9, timing=ev.Timing(T + 502, limited=1.0)),
+        ev.ReactionOccurred(7, "b", (6,), 4, duration_ns=10**9, timing=ev.Timing(T + 503)),
+    )
+
+    found = waterfall(run)
+
+    assert [seconds(bar) for bar in found.rows[0].bars] == [
+        ("running", 0, 1),
+        ("stopped", 1, 500),
+        ("limited", 500, 501),
+        ("running", 501, 502),
+    ]
+    assert [seconds(bar) for bar in found.rows[1].bars] == [("running", 502, 503)]
+    assert found.rows[0].passed == pytest.approx(502)
+    assert found.passed == pytest.approx({"running": 3.0, "limited": 1.0, "stopped": 499.0})
+
+
+def test_a_dispatch_does_not_say_when_a_retry_came() -> None:
+    run = failing_once(
+        ev.RunnableDispatched(6, "a", (2,), 1),
+        ev.ReactionOccurred(7, "a", (2,), 2, duration_ns=10**9, timing=ev.Timing(T + 502)),
+    )
+
+    assert [seconds(bar) for bar in waterfall(run).rows[0].bars][1:] == [("stopped", 1, 501), ("running", 501, 502)]
+
+
+def test_an_attempt_that_fails_again_after_a_retry_has_been_stopped_only_before_the_first() -> None:
+    run = failing_once(
+        ev.AttemptFailed(6, "a", (2,), BOOM, 1, retry_at=T + 505, at=T + 502, duration_ns=10**9),
+        ev.ReactionOccurred(7, "a", (2,), 2, attempt=2, duration_ns=10**9, timing=ev.Timing(T + 506)),
+    )
+
+    assert [seconds(bar) for bar in waterfall(run).rows[0].bars] == [
+        ("running", 0, 1),
+        ("stopped", 1, 501),
+        ("running", 501, 502),
+        ("backing_off", 502, 505),
+        ("running", 505, 506),
+    ]
+
+
+def test_what_was_retried_and_has_not_said_anything_since_is_stopped_until_now() -> None:
+    row = waterfall(failing_once(), now=T + 9).rows[0]
+
+    assert [seconds(bar) for bar in row.bars] == [("running", 0, 1), ("stopped", 1, 9)]
+
+
+def test_what_a_fork_has_still_to_do_was_stopped_before_the_fork() -> None:
+    events = [
+        ev.ReactionOccurred(3, "a", (2,), 2, duration_ns=10**9, timing=ev.Timing(T + 1)),
+        ev.ReactionOccurred(4, "b", (3,), 4, duration_ns=10**9, timing=ev.Timing(T + 2)),
+        ev.RunForked(5, "r", 4, (3,), (7,), ((4, 4),)),
+        ev.ReactionOccurred(6, "b", (3,), 14, duration_ns=10**9, timing=ev.Timing(T + 903)),
+    ]
+
+    found = waterfall(run_of(CHAIN, *events))
+
+    assert [seconds(bar) for bar in found.rows[1].bars] == [
+        ("running", 1, 2),
+        ("stopped", 2, 902),
+        ("running", 902, 903),
+    ]
+    assert found.passed == pytest.approx({"running": 3.0, "stopped": 900.0})
+
+
+def test_a_run_was_stopped_until_it_was_taken_over_from_a_process_that_had_died() -> None:
+    run = run_of(
+        CHAIN,
+        ev.ReactionOccurred(3, "a", (2,), 2, duration_ns=10**9, timing=ev.Timing(T + 1)),
+        ev.RunTakenOver(4, 1, 2, "b", T + 301),
+        ev.ReactionOccurred(5, "b", (3,), 4, duration_ns=10**9, timing=ev.Timing(T + 304)),
+    )
+
+    assert [seconds(bar) for bar in waterfall(run).rows[1].bars] == [
+        ("stopped", 1, 301),
+        ("queued", 301, 303),
+        ("running", 303, 304),
+    ]
+
+
+def test_elements_that_waited_at_once_count_once() -> None:
+    workflow = Workflow("m", step(lambda x: [x] * 3, name="a") >> each(step(abs, name="b")))
+    done = [
+        ev.ReactionOccurred(5 + k, "b", ((4, k),), 1, duration_ns=10**9, timing=ev.Timing(T + 3 + k)) for k in range(3)
+    ]
+    run = run_of(
+        workflow,
+        ev.ReactionOccurred(3, "a", (2,), [1, 1, 1], duration_ns=10**9, timing=ev.Timing(T + 1)),
+        ev.FannedOut(4, "map_1", (3,), [1, 1, 1]),
+        *done,
+    )
+
+    found = waterfall(run)
+    row = next(row for row in found.rows if row.component == "b")
+
+    assert row.seconds["queued"] == pytest.approx(1 + 2 + 3)
+    assert row.passed == pytest.approx(4)
+    assert found.passed["queued"] == pytest.approx(1)
+    assert sum(found.passed.values()) == pytest.approx(found.end - found.start)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> Run:
+    """Return a run of CHAIN whose first step fails and is retried, backs off, waits and is taken over at any times."""
+    events: list[Any] = []
+    now = T
+
+    def passed() -> int:
+        """Let whole seconds pass, of which a shorter bar than the log can know is never one; return some of them."""
+        nonlocal now
+        length = draw(st.integers(0, 50))
+        now += draw(st.integers(0, 50)) + length
+        return length
+
+    for _ in range(draw(st.integers(0, 4))):
+        for attempt in range(1, draw(st.integers(1, 3))):
+            spent = passed() * 10**9
+            retry_at = now + draw(st.integers(0, 50))
+            events.append(ev.AttemptFailed(0, "a", (2,), BOOM, attempt, retry_at, at=now, duration_ns=spent))
+            if draw(st.booleans()):
+                passed()
+                events.append(ev.RunTakenOver(0, 1, 2, "a", now))
+        spent = passed() * 10**9
+        waits = ev.Timing(now, *(float(draw(st.integers(0, 50))) for _ in range(3)))
+        events.append(ev.RunnableFailed(0, "a", (2,), BOOM, duration_ns=spent, timing=waits))
+        events += [ev.RunRetried(0, (len(events) + 2,)), ev.RunnableRetried(0, "a", (2,))]
+    if draw(st.booleans()):
+        spent = passed() * 10**9
+        events.append(ev.ReactionOccurred(0, "a", (2,), 2, duration_ns=spent, timing=ev.Timing(now)))
+    return run_of(CHAIN, *(replace(event, seq=seq) for seq, event in enumerate(events, start=3)))
+
+
+@given(histories(), st.integers(0, 100))
+def test_the_bars_of_a_row_fill_its_span_without_gaps_or_overlaps(run: Run, later: int) -> None:
+    found = waterfall(run, now=T + later)
+    row = found.rows[0]
+
+    assert row.bars[0].start == found.start
+    assert all(bar.end >= bar.start for bar in row.bars)
+    assert all(left.end == right.start for left, right in itertools.pairwise(row.bars))
+    assert row.bars[-1].end == pytest.approx(max(bar.end for bar in row.bars))
+    assert row.passed == pytest.approx(sum(bar.end - bar.start for bar in row.bars))
+    assert all(0 < spent <= found.end - found.start for spent in _bars_by_reason(row.bars).values())
+
+
+def _bars_by_reason(bars: tuple[Bar, ...]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for bar in bars:
+        if bar.end > bar.start:
+            found[bar.reason] = found.get(bar.reason, 0.0) + bar.end - bar.start
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -15,10 +16,12 @@ from starlette.testclient import TestClient
 from weft import Policy, Run, Runner, Workflow, current, each, reduce, step, wait_for
 from weft import events as ev
 from weft.errors import InvalidOption
+from weft.views import Waterfall
+from weft.views.waterfall import Bar, Row
 from weft.web import Identity, Tokens, app
 from weft.web.app import PAGES
 from weft.web.auth import RANK, Role
-from weft.web.run_page import happenings
+from weft.web.run_page import axis, happenings
 
 TOKENS = {role: f"a-long-enough-token-for-{role}" for role in RANK}
 NASTY = "<script>alert('x')</script>"
@@ -75,6 +78,20 @@ def form_token(client: TestClient, path: str) -> str:
     found = re.search(r'name="weft_form" value="([0-9a-f]+)"', client.get(path).text)
     assert found is not None
     return found[1]
+
+
+def test_the_first_page_keeps_what_is_asked_for(client: TestClient) -> None:
+    assert [run["id"] for run in client.get("/?format=json&status=completed").json()["runs"]] == ["good"]
+
+
+def test_errors_are_data_where_data_is_asked_for(client: TestClient, guarded: TestClient) -> None:
+    none, unknown = client.get("/nope", params={"format": "json"}), guarded.get("/runs", params={"format": "json"})
+    refused = guarded.get("/runs/good/fork", params={"format": "json"}, headers=bearer("read"))
+
+    assert (none.status_code, none.json()) == (404, {"error": "there is no such page"})
+    assert (unknown.status_code, unknown.json()) == (401, {"error": "say who you are: a token is needed"})
+    assert (refused.status_code, "needs operate" in refused.json()["error"]) == (403, True)
+    assert client.get("/nope").text == "there is no such page\n"
 
 
 # -- pages ---------------------------------------------------------------------------------------
@@ -259,6 +276,26 @@ def test_a_step_that_failed_outside_is_shown_as_failed_and_one_that_was_complete
     assert (states_of(failed)[ev.FailureReceived], states_of(done)[ev.CompletionReceived]) == ("failed", "done")
 
 
+def test_a_time_that_an_event_names_is_counted_from_it_and_stands_in_full_in_the_markup() -> None:
+    flow = Workflow("flow", step(abs) >> wait_for("approved", timeout=5_400.0))
+    with Runner() as runner:
+        handle = runner.start(flow, 1)
+        run = runner.wait_until(handle, lambda run: run.waiting_for == ["approved"])
+
+    (line,) = [each for each in happenings(run.log(), 0.0, may_see=True, is_grouped=False) if each.told.due]
+
+    assert (line.told.before, line.told.left) == ("waits ", "for up to 1 h 30 min")
+
+
+def test_labels_of_a_scale_neither_repeat_nor_overlap() -> None:
+    bars = (Bar("running", 0.0, 0.02), Bar("running", 5.0, 5.02), Bar("running", 605.0, 605.05))
+    ticks = axis(Waterfall(0.0, 605.05, (Row("charge", "failed", bars),), {}))
+
+    assert [tick.text for tick in ticks if tick.is_fold] == ["4.98 s", "10 min"]
+    assert len({tick.text for tick in ticks}) == len(ticks)
+    assert all(left.reach[1] < right.reach[0] for left, right in itertools.pairwise(ticks))
+
+
 def states_of(run: Run) -> dict[type[Any], str]:
     """Return in which state the list of events shows each kind of event."""
     log = run.log()
@@ -282,9 +319,9 @@ def test_a_run_that_has_failed_is_retried_where_its_code_is(client: TestClient, 
     answer = client.post("/runs/bad/retry", data={"weft_form": token})
 
     assert "/runs/bad/retry" not in page
-    assert "weft retry bad --import" in page
+    assert f"weft retry bad --import {__name__} --store " in page
     assert answer.status_code == 409
-    assert "weft retry bad --import" in answer.text
+    assert f"weft retry bad --import {__name__} --store " in answer.text
     with Runner(file) as runner:
         assert runner.status("bad") == "failed"
 
@@ -305,6 +342,7 @@ def addresses() -> Iterator[tuple[str, str, Role]]:
     for page in PAGES:
         path = re.sub(r"\{id[^}]*\}", "asks", page.path)
         path = re.sub(r"\{name[^}]*\}", "count", path).replace("{action}", "retry")
+        path = path.replace("/value", "/value?component=prepare")
         if "live" not in path:
             yield page.method, path, page.role
 
@@ -320,7 +358,7 @@ def test_every_page_asks_for_its_role(
 
     if role is None:
         assert answer.status_code == 401
-    elif RANK[role] < RANK[needed]:
+    elif RANK[role] < RANK[needed] or ("/value?" in path and role == "read"):  # values need "operate" here
         assert answer.status_code == 403
     else:
         assert answer.status_code in (200, 303, 307, 409)
@@ -433,7 +471,7 @@ def test_a_fork_says_what_would_run_and_the_command_where_no_code_is(client: Tes
     page = client.get("/runs/good/fork", params={"at": "total", "value": "7"}).text
     found = client.get("/runs/good/fork", params={"at": "lines", "value": '["x"]', "format": "json"}).json()
 
-    assert "weft fork good --at total --value 7 --import MODULE" in page
+    assert f"weft fork good --at total --value 7 --import {__name__} --store " in page
     assert found["preview"]["runs"].keys() == {"map_1", "size", "total"}
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +20,8 @@ from weft import AsyncRunner, Policy, Runner, Workflow, each, step, wait_for
 from weft import events as ev
 from weft.policy import ConcurrencyLimit
 from weft.ports.store import RunRecord
-from weft.stores import MemoryStore
+from weft.stores import MemoryStore, SQLiteStore
+from weft.testing.contracts.cases import first
 from weft.web import Identity, Tokens, app
 from weft.web.source import Budget
 
@@ -231,8 +234,9 @@ def test_what_has_failed_in_an_open_run_is_a_problem_with_its_cause(tmp_path: Pa
         runner.start(both, 1, id="open", open=True)
         runner.wait_until("open", lambda run: "refuse" in run.failures)
     with TestClient(app(tmp_path / "open.db"), base_url="http://localhost") as client:
-        (problem,) = data(client, "/problems")["problems"]
+        problem, left = data(client, "/problems")["problems"]
 
+    assert (left["state"], left["runs"]) == ("interrupted", ["open"])
     assert (problem["component"], problem["error"], problem["example"]) == ("refuse", "ValueError", "closed")
     assert problem["runs"] == ["open"]
 
@@ -257,3 +261,21 @@ def test_a_long_run_is_looked_at_once_while_it_stays_as_it_is(tmp_path: Path, mo
 
     assert len(looks) == 1
     assert max(map(len, pages)) < 60_000
+
+
+def test_the_problems_begin_with_deadlines_in_danger(tmp_path: Path) -> None:
+    async def write() -> None:
+        async with SQLiteStore(tmp_path / "runs.db") as store:
+            due = {"late": (1.0, 2.0), NASTY: (1.0, time.time() + 1000), "early": (time.time() + 500, 1e12)}
+            await store.append([first(run, due=times, release=True) for run, times in due.items()])
+
+    asyncio.run(write())
+    with TestClient(app(tmp_path / "runs.db"), base_url="http://localhost") as client:
+        page, found = client.get("/problems").text, data(client, "/problems")
+
+    assert [each["run"] for each in found["endangered"]] == ["late", NASTY]
+    assert "Deadlines in danger" in page
+    assert re.search("late</a>.*?no process has it.*?past for", page, re.DOTALL)
+    assert re.search(r"in 16 min", page)
+    assert NASTY not in page
+    assert "Nothing is wrong" not in page

@@ -1,4 +1,4 @@
-"""A saga whose steps are told which of them fail, and that notes what was called."""
+"""A saga with a table of the steps that fail, which records the calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft import Run, Saga, Workflow
 
 
 class Booking:
-    """A saga of steps that are told what to do, and a record of what was called."""
+    """A saga of steps with a script, and a record of the calls."""
 
     def __init__(self, *steps: str, fails: str = "", undo_fails: str = "", **options: Any) -> None:
         self.calls: list[str] = []

@@ -411,7 +411,7 @@ def test_thousands_of_conditions_can_refer_to_each_other_by_name() -> None:
 # -- conditions that are mentioned again and again ----------------------------------------------------
 
 LEVELS = 14
-"""So many that what goes through every mention of a part makes itself known."""
+"""Enough parts that visiting every mention of one would be noticed."""
 
 
 def ladder(levels: int = LEVELS) -> list[Condition]:

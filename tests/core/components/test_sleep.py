@@ -243,7 +243,7 @@ def test_its_length_belongs_to_its_identity() -> None:
 
 
 def test_a_sleep_that_was_not_told_how_long_is_refused() -> None:
-    with pytest.raises(InvalidComponent, match="not told how long"):
+    with pytest.raises(InvalidComponent, match="needs a length"):
         sleep()
 
 

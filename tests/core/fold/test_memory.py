@@ -20,7 +20,7 @@ FAILED = ev.ErrorDetail("ValueError", ("Exception",), "no")
 
 
 class Told:
-    """A run that is told what happened, event by event, and never executes anything."""
+    """A run that receives its events one by one, and never executes anything."""
 
     def __init__(self, *fragments: object) -> None:
         self.run = Run(Workflow("w", *fragments), id="r")

@@ -1,4 +1,4 @@
-"""Which components run one after the other, on one value each and nothing else."""
+"""Tests of chains: components that run one after the other, on one value each."""
 
 from __future__ import annotations
 

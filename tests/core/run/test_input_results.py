@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from weft import Policy, Run, Workflow, condition, each, reduce, step
 from weft.core.events import AnyEvent
-from weft.core.run.input_results import event_of, failures_of, output_of, results_of
+from weft.core.run.input_results import event_of, failures_of, output_of_input, results_of
 from weft.errors import NoSuchLetter, NothingProduced
 
 
@@ -49,7 +49,7 @@ def test_the_elements_of_an_input_are_in_the_order_of_its_collection(values: lis
 
     for ordinal, collection in enumerate(values, start=1):
         assert results_of(run, ordinal) == {"twice": [2 * x for x in collection]}
-        assert output_of(total, ordinal) == 2 * sum(collection)
+        assert output_of_input(total, ordinal) == 2 * sum(collection)
 
 
 def test_failures_belong_to_their_input_in_the_order_of_the_log() -> None:
@@ -71,10 +71,10 @@ def test_that_nothing_came_of_an_input_is_explained_by_what_this_input_met() -> 
     gated, failed = fed(positive, 5, 0, 7), fed(Workflow("w", step(inverse) >> step(abs)), 5, 0, 2)
 
     with pytest.raises(NothingProduced, match="the condition 'is_positive' did not hold"):
-        output_of(gated, 2)
+        output_of_input(gated, 2)
     with pytest.raises(NothingProduced, match=r"'inverse', which feeds it, failed \(ZeroDivisionError"):
-        output_of(failed, 2)
-    assert (output_of(gated, 3), output_of(failed, 3)) == (7, 5.0)
+        output_of_input(failed, 2)
+    assert (output_of_input(gated, 3), output_of_input(failed, 3)) == (7, 5.0)
 
 
 def test_an_input_that_a_run_has_not_had_has_no_results() -> None:
@@ -114,7 +114,7 @@ def test_retrying_a_run_in_which_nothing_failed_changes_nothing() -> None:
     run = fed(Workflow("w", step(inverse)), 1)
 
     assert run.retry().discard().status == "idle"
-    with pytest.raises(NoSuchLetter, match="this run keeps none"):
+    with pytest.raises(NoSuchLetter, match="this run has none"):
         run.retry("inverse")
 
 

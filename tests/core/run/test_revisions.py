@@ -30,7 +30,7 @@ from weft.errors import InvalidArgument, NoSuchLetter, NotACollection, UnknownCo
 
 
 class Broken:
-    """A function that fails on some values until it is mended, and counts its calls."""
+    """A function that fails on some values until it is fixed, and counts its calls."""
 
     def __init__(self, *bad: Any, work: Callable[[Any], Any] = lambda x: x) -> None:
         self.bad, self.work, self.calls = set(bad), work, list[Any]()

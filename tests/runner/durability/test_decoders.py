@@ -23,7 +23,7 @@ def decoder(kept: Ownership, record: RunRecord = RECORD, workflow: Workflow | No
 
 @pytest.fixture
 def kept() -> Ownership:
-    return Ownership(MemoryStore(), lambda: True, lambda: True)
+    return Ownership(MemoryStore(), lambda: True, lambda: True, lambda _: False)
 
 
 def test_runs_of_one_definition_share_a_decoder(kept: Ownership) -> None:

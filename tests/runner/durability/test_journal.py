@@ -54,7 +54,7 @@ takes = Workflow("takes", step(len, name="length"))
 
 
 class HoldsLarge(WrappedStore):
-    """Holds appends with large values, each time before it is written and again before that is told."""
+    """Holds appends with large values, each time before it is written and again before that is reported."""
 
     def __init__(self, inner: MemoryStore) -> None:
         super().__init__(inner)

@@ -489,3 +489,24 @@ def test_a_long_run_that_was_asleep_comes_back_from_its_snapshot(path: Path) -> 
         assert runner.get("w").resident_facts < 200
         runner.signal("w", "go", 1)
         assert runner.wait("w").state_of("total") == sum(range(401)) + 1
+
+
+@pytest.mark.parametrize(("made", "times"), [(double, 1), (grow, 2)], ids=["small", "large"])
+def test_a_tail_of_a_few_small_values_is_kept_as_it_is(
+    path: Path, made: Any, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow, restored = Workflow("w", step(made)), list[object]()
+    filled(path, inputs=29, workflow=workflow)
+    restore = Snapshot.restore
+
+    def counted(self: Snapshot, *given: Any, **named: Any) -> Any:
+        restored.append(self)
+        return restore(self, *given, **named)
+
+    monkeypatch.setattr(Snapshot, "restore", counted)
+    with opened(path) as runner:
+        runner.resume("w")
+        runner.send("w", 1)
+        runner.wait("w")
+
+    assert len(restored) == times, "large values of the tail leave memory, by way of another snapshot"

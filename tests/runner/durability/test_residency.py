@@ -41,7 +41,7 @@ WORKFLOW = Workflow("sizes", step(grow) >> step(len, name="size") >> total, step
 
 
 def expected(inputs: int) -> int:
-    """Return the total after so many inputs."""
+    """Return the total after *inputs*."""
     return sum(LARGE + x for x in range(inputs))
 
 
@@ -51,9 +51,16 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db", synchronous="normal")
 
 
-def counted(runner: Runner | TestRunner) -> int:
-    """Return how many bytes of values the runner counts."""
-    return runner._inner._runtime.dispatcher.residency.bytes
+def counted(runner: Runner) -> int:
+    """Return how many bytes of values the runner counts, as soon as it has evicted what is too much."""
+
+    async def at_rest() -> int:
+        residency = runner._inner._runtime.dispatcher.residency
+        while residency._sweep is not None:  # noqa: ASYNC110 - it goes on in this loop
+            await asyncio.sleep(0)
+        return residency.bytes
+
+    return runner._do(at_rest())
 
 
 def fed(runner: Runner, inputs: int, id: str = "w") -> list[Any]:

@@ -20,7 +20,7 @@ WAYS: Sequence[Literal["lazy", "hybrid"]] = ["lazy", "hybrid"]
 
 
 class Broken:
-    """A function that fails for 7 until it is mended."""
+    """A function that fails for 7 until it is fixed."""
 
     def __init__(self) -> None:
         self.is_broken = True

@@ -1,4 +1,4 @@
-"""A run whose owners keep dying in it is told from one that merely was there."""
+"""A run whose owners keep dying is told apart from one that was merely present."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Flaky:
 
 
 async def cut_off(workflow: Workflow, seconds: float, *, crashes: bool = True, lasts: float = 0.0, **how: Any) -> Run:
-    """Return what a run comes to whose runner ends after so many *seconds*, by a crash or in good order."""
+    """Return the outcome of a run whose runner ends after *seconds*, by a crash or in good order."""
     async with MemoryStore() as store:
         first = await runner_on(store, lasts=lasts, **how).open()
         await first.start(workflow, 1, id="a")

@@ -146,14 +146,14 @@ def test_hooks_and_telemetry_hear_of_what_runs_at_once() -> None:
     ]
 
 
-# -- what its own run is told meanwhile ----------------------------------------------------------
+# -- calls about its own run meanwhile ----------------------------------------------------------
 
 
 PLACES = ["step", "on_dispatch", "on_complete"]
 
 
 class Two:
-    """Two steps, of which the first, or who is told of it, tells its runner something before it ends."""
+    """Two steps, of which the first, or a listener to it, calls its runner before it ends."""
 
     def __init__(self, place: str, tell: Callable[[AsyncRunner], Coroutine[Any, Any, Any]]) -> None:
         self.ran: list[str] = []
@@ -175,7 +175,7 @@ class Two:
         return x * 2
 
     async def begin(self, executor: str) -> None:
-        """Run until all is done that the runner was told."""
+        """Run until the runner has done everything that was asked of it."""
         self._eager = Eager()
         told: dict[str, Any] = {} if self._place == "step" else {self._place: self._act}
         async with AsyncRunner(self.store, executor=executor) as self._runner:

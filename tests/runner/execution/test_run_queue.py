@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, cast, get_args
 
 import pytest
@@ -12,6 +14,7 @@ from weft.core.fold.scope import Activation
 from weft.runner.execution.inflight import TRANSITIONS, InFlight, State
 from weft.runner.execution.run_queue import RunQueue
 
+RECORD = Path(__file__).parents[3] / "docs" / "adr" / "0020-one-state-per-runnable.md"
 STATES = cast("tuple[State, ...]", get_args(State))
 SLOTTED = {"executing", "calling_policy", "encoding", "committing"}
 
@@ -45,6 +48,41 @@ def test_the_table_is_complete_and_counts_slots() -> None:
     for before, following in TRANSITIONS.items():
         for after, slots in following.items():
             assert slots == (after in SLOTTED) - (before in SLOTTED)
+
+
+def rows_of(text: str, first: str) -> list[list[str]]:
+    """Return the rows of the table whose header begins with *first*, the header included."""
+    _, found, rest = text.partition(f"| {first}")
+    assert found, first
+    lines = f"{found}{rest}".partition("\n\n")[0].splitlines()
+    return [[cell.strip().strip("`*") for cell in line.strip("|").split("|")] for line in lines if "---" not in line]
+
+
+def test_the_decision_shows_the_same_table() -> None:
+    header, (new, *created), *rows = rows_of(RECORD.read_text(encoding="utf-8"), "from ↓ to →")
+
+    shown = {
+        row[0]: {after: int(cell.partition(":")[0]) for after, cell in zip(header[1:], row[1:], strict=True) if cell}
+        for row in rows
+    }
+
+    assert shown == TRANSITIONS
+    assert (new, [cell.partition(":")[0] for cell in created if cell]) == ("(new)", ["0", "+1"])
+    assert all(
+        re.match(r"[+-]?[01]: \w", cell) for row in [created, *(row[1:] for row in rows)] for cell in row if cell
+    )
+
+
+def test_the_decision_says_which_states_have_a_slot() -> None:
+    text = RECORD.read_text(encoding="utf-8")
+    _, *rows = rows_of(text, "State |")
+    invariant = re.search(r"^1\. The number of used slots is .+?\.", text, re.MULTILINE)
+
+    assert [state for state, *_ in rows] == list(STATES)
+    assert {state for state, slot, _ in rows if slot == "yes"} == SLOTTED
+    assert {slot for _, slot, _ in rows} == {"yes", "no"}
+    assert invariant is not None
+    assert set(re.findall(r"`(\w+)`", invariant[0])) == SLOTTED
 
 
 def test_every_state_can_be_reached_and_left() -> None:

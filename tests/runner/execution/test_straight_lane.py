@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import reduce
+from operator import rshift
 from typing import Any
 
 import pytest
 from eager import Eager
 from weather import Gate, GatedStore, stored_log, until_nothing_moves, virtually
 
-from weft import AsyncRunner, Policy, Run, Runner, Workflow, condition, each, step, telemetry
+from weft import AsyncRunner, Policy, Run, Runner, Saga, Workflow, condition, each, step, telemetry
 from weft.core.events import InputReceived, ReactionOccurred, RunnableDispatched, RunnableFailed
-from weft.errors import RunClosed, RunFailed, WaitTimeout
+from weft.errors import RunClosed, RunFailed, StoreError, WaitTimeout
+from weft.ports.store import Append
 from weft.runner.execution.run_queue import RunQueue
 from weft.runner.options import WorkerHooks
 from weft.stores import MemoryStore
+from weft.testing import RecordingStore
 
 
 def two_steps(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Workflow:
@@ -331,3 +335,88 @@ async def test_hooks_hear_of_a_condition_that_is_alone() -> None:
         await (await runner.start(Workflow("rule", flow), 3, hooks=hooks)).wait()
 
     assert told == ["positive", "negate"]
+
+
+# -- a row of steps ------------------------------------------------------------------------------
+
+
+class Counting(MemoryStore):
+    """A store in memory that counts the events of each append."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: list[int] = []
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
+        self.counts += [each.count for each in batch]
+        return await super().append(batch)
+
+
+def chain_of(*functions: Callable[[Any], Any]) -> Workflow:
+    """Return a chain of steps with the names s0, s1 and so on."""
+    return Workflow("row", reduce(rshift, (step(each, name=f"s{i}") for i, each in enumerate(functions))))
+
+
+def plus_one(x: int) -> int:
+    return x + 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "counts"),
+    [(1, [2, 1]), (5, [2, 5]), (8, [2, 8]), (9, [2, 8, 1]), (20, [2, 8, 8, 4])],
+)
+def test_in_memory_a_chain_is_written_a_row_of_steps_at_a_time(steps: int, counts: list[int]) -> None:
+    store = Counting()
+    with Runner(store, executor="inline") as runner:
+        assert runner.start(chain_of(*[plus_one] * steps), 0).result(timeout=10) == steps
+
+    assert store.counts == counts
+
+
+def test_a_row_makes_the_same_log_as_steps_that_are_written_one_by_one() -> None:
+    flow = chain_of(plus_one, lambda x: [x] * 3, lambda x: x[:2], len, lambda x: x / 0)
+
+    def events(store: Any) -> list[Any]:
+        with Runner(store, executor="inline") as runner:
+            handle = runner.start(flow, 1, id="it")
+            handle.wait(timeout=10)
+            log = handle.log()
+        return [(type(event), getattr(event, "component", None), getattr(event, "value", None)) for event in log]
+
+    together, one_by_one = Counting(), RecordingStore(MemoryStore())
+
+    assert events(together) == events(one_by_one)
+    assert together.counts == [2, 5]
+    assert [write.append.count for write in one_by_one.writes][:4] == [2, 1, 1, 1]
+
+
+def test_a_step_that_cancels_its_run_ends_the_row() -> None:
+    async def main() -> tuple[str, list[Any]]:
+        async with AsyncRunner(Counting(), executor="inline") as runner:
+            stopping: list[asyncio.Task[None]] = []
+
+            def stop(x: int) -> int:
+                stopping.append(asyncio.get_running_loop().create_task(runner.cancel("it", "enough")))
+                return x
+
+            flow = chain_of(plus_one, stop, *[plus_one] * 200)
+            await runner.start(flow, 0, id="it")
+            await asyncio.gather(*stopping)
+            run = await runner.wait("it")
+            return await runner.status("it"), [e for e in run.log() if isinstance(e, ReactionOccurred)]
+
+    status, reactions = asyncio.run(main())
+
+    assert status == "cancelled"
+    assert 2 <= len(reactions) <= 40  # the others of its row, and those of the rounds until it was cancelled
+
+
+def test_a_step_of_a_saga_waits_for_the_store_in_memory_too() -> None:
+    store = Counting()
+    trip = Saga("trip")
+    for name in ("book", "pay", "pack"):
+        trip.transaction(lambda request, results: request, name=name, compensate=None)
+    with Runner(store, executor="inline") as runner:
+        runner.start(Workflow("travel", step(plus_one, name="plan") >> trip), 0).wait(timeout=10)
+
+    assert max(store.counts[1:]) < 3

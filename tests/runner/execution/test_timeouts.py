@@ -163,7 +163,7 @@ async def test_a_delay_that_is_over_in_the_moment_in_which_its_limit_is_free_sta
 
 
 def hold(seconds: float) -> None:
-    """Let so many *seconds* pass in which the loop does nothing else."""
+    """Let *seconds* pass in which the loop does nothing else."""
     cast("VirtualLoop", asyncio.get_running_loop()).advance(seconds)
 
 

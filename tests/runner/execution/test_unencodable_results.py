@@ -16,7 +16,7 @@ from weft.policy import Value
 from weft.runner import WorkerHooks
 
 LARGE = 10_000
-"""So many items are encoded in slices."""
+"""Number of items that is encoded in slices."""
 
 
 class Odd:

@@ -32,7 +32,7 @@ def succeed(x: int) -> int:
 
 @contextmanager
 def listening(event: str, listener: Callable[..., object]) -> Iterator[None]:
-    """Let *listener* hear of this *event*, of all runs."""
+    """Send this *event* of all runs to *listener*."""
     telemetry.attach("a test", f"weft.runner.runnable.{event}", listener)
     try:
         yield
@@ -41,7 +41,7 @@ def listening(event: str, listener: Callable[..., object]) -> Iterator[None]:
 
 
 class Two:
-    """Two steps one after the other; when it is told of the first one, a listener makes a call before it returns."""
+    """Two steps one after the other; a listener to the first one makes a call before it returns."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Two:
         self.store = MemoryStore()
 
     def listen(self, *_: object) -> None:
-        """Make the call, when it is told of something for the first time."""
+        """Make the call at the first notification."""
         if not self._eager.task.done():
             self._eager.start(self._call(self._runner))
 
@@ -87,7 +87,7 @@ MOMENTS = {
 """By event of a runnable: a function and a policy that lead to it, where an attempt takes a second."""
 
 BEFORE = {"exception": ["AttemptFailed"], "retry": ["AttemptFailed"], "skip": ["RunnableSkipped"]}
-"""By event: what the log says when a listener is told of it, if anything."""
+"""By event: what the log says when a listener receives it, if anything."""
 
 
 @pytest.mark.parametrize("event", MOMENTS)
@@ -113,7 +113,7 @@ STOPPED = {
     "fallback": ["ReactionOccurred"],
     "skip": ["RunnableSkipped"],
 }
-"""By event: what the log says of a run that a listener has stopped when it was told of that."""
+"""By event: the log of a run that a listener has stopped when it received that."""
 
 
 @pytest.mark.parametrize("event", MOMENTS)

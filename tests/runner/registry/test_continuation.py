@@ -377,3 +377,35 @@ def test_a_run_that_carries_much_does_not_go_in_circles(store: Any) -> None:
 def test_a_number_of_events_is_a_number() -> None:
     with pytest.raises(InvalidOption, match="continue_after"):
         Runner(continue_after=0)
+
+
+def test_a_run_cannot_be_continued_under_its_own_id(store: Any) -> None:
+    with Runner(store, executor="inline") as runner:
+        runner.start(WORKFLOW, id="w")
+        runner.send("w", 1).wait()
+
+        with pytest.raises(RunExists, match="is the one that ends"):
+            runner.continue_as_new("w", "w")
+
+        assert runner.send("w", 2).result()["total"] == 6  # nothing has happened, and nothing is locked
+        runner.stop("w")
+
+
+NAP = Workflow("nap", wait_for("go", timeout=1000) >> step(lambda x: x, name="last"))
+
+
+@pytest.mark.parametrize("budget", [None, 1])
+@pytest.mark.parametrize("ask", [lambda _, handle: handle.result(10), lambda runner, _: runner.result("w", 10)])
+def test_an_input_that_went_on_is_answered_although_its_old_run_has_left_memory(
+    store: Any, budget: int | None, ask: Any
+) -> None:
+    with Runner(store, memory_budget=budget) as runner:
+        handle = runner.start(NAP, 5, id="w")
+        runner.wait_until("w", lambda run: run.status == "waiting")
+        runner.continue_as_new("w")
+        runner.evict()
+        runner.signal("w", "go", 9)
+
+        assert ask(runner, handle) == 9
+        assert handle.results() == {"last": 9}
+        assert runner.gather([handle]) == [9]

@@ -18,6 +18,7 @@ from weft.core import events as ev
 from weft.errors import InvalidSignal, RunClosed, RunParked, UnknownSignal, WaitTimeout
 from weft.log.messages import encode_message
 from weft.ports.store import Message
+from weft.runner import live
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import run_virtually
 from weft.testing.wrapping import FullStore, WrappedStore
@@ -383,6 +384,35 @@ def test_a_message_for_a_run_that_has_finished_stays_where_its_sender_finds_it(
             assert "late" not in {getattr(event, "key", None) for event in await other.log("o")}
             with pytest.raises(RunClosed):
                 await other.signal("o", "approved", {"by": "Bob"}, key="later")
+
+    asynchronously(main)
+
+
+def test_the_sender_of_a_signal_is_told_that_the_run_has_finished_first(
+    two_stores: tuple[FullStore, FullStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "TAKEN_IN", 60.0)
+
+    async def main() -> None:
+        mine, theirs = two_stores
+        is_called, may_end = asyncio.Event(), asyncio.Event()
+
+        async def called_back(_: str, __: object) -> None:
+            is_called.set()
+            await may_end.wait()
+
+        async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
+            handle = await owner.start(orders, 1, id="o", on_complete=called_back)
+            await owner.signal("o", "approved", {"by": "Ada"})
+            await is_called.wait()  # it has completed, which is not stored yet
+            late = asyncio.create_task(other.signal("o", "approved", {"by": "Bob"}, key="late"))
+            while not await other.unread("o"):  # noqa: ASYNC110 - nothing tells of a message but looking
+                await asyncio.sleep(0)
+            may_end.set()
+
+            with pytest.raises(RunClosed, match="has completed"):
+                await late
+            assert await handle.result() == "shipped, said Ada"
 
     asynchronously(main)
 

@@ -1,4 +1,4 @@
-"""Runs that are parked, and what they are told meanwhile."""
+"""Runs that are parked, and the calls about them meanwhile."""
 
 from __future__ import annotations
 

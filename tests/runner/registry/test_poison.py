@@ -11,7 +11,7 @@ import pytest
 from callers import started
 from weather import GatedStore, LoopClock, Refuses, runner_on, stored_log, until_nothing_moves, virtually
 
-from weft import AsyncRunner, Policy, Run, Workflow, step
+from weft import AsyncRunner, Policy, Run, Workflow, step, wait_for
 from weft.core.events import RunTakenOver
 from weft.errors import RunParked
 from weft.executors import TaskExecutor
@@ -253,6 +253,23 @@ def test_inputs_that_come_before_every_death_do_not_save_a_run() -> None:
 
     assert life(store, everything) == []
     assert look(store, lambda store: store.find("a")).status == "parked"
+
+
+@pytest.mark.parametrize("was_loaded", [False, True], ids=["put to sleep at once", "loaded first"])
+def test_a_death_before_a_run_fell_asleep_is_noted_when_it_wakes_and_starts_something(was_loaded: bool) -> None:
+    store, waits = MemoryStore(), Workflow("waits", wait_for("go") >> does("fatal"))
+
+    async def back(runner: AsyncRunner) -> None:
+        runner.register(waits)
+        await (runner.resume("a") if was_loaded else runner.resume_all())
+        await asyncio.sleep(5)
+        assert list(runner._registry) == []
+        await runner.signal("a", "go", 1)
+
+    life(store, starts(waits, "a"))
+    life(store, back, resident=0)
+
+    assert taken_over(store, "a", waits) == [(1, "fatal")]
 
 
 def test_a_durable_step_is_found_too_and_its_attempts_are_counted() -> None:

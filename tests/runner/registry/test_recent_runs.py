@@ -25,7 +25,7 @@ def kept(recent: RecentRuns, runs: list[str]) -> list[str]:
 
 
 def added(*workers: Left) -> RecentRuns:
-    recent = RecentRuns()
+    recent = RecentRuns(lambda _: None)
     for worker in workers:
         found: Any = worker
         recent.add(found)

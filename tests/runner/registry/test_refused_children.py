@@ -1,4 +1,4 @@
-"""Where children cannot be started, and that the caller is told."""
+"""Tests of places where children cannot be started, and of the error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_another_process_starts_no_children(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))  # a worker would import pytest
     delegate = import_module("weft_parents").delegate
 
-    with Runner(executor="process", processes=1) as runner, pytest.raises(RunFailed, match="no runner here"):
+    with Runner(executor="process", processes=1) as runner, pytest.raises(RunFailed, match="without a runner"):
         runner.start(Workflow("parent", step(delegate)), 1).result()
 
 

@@ -20,7 +20,7 @@ from weft.testing.wrapping import FullStore
 
 
 class Broken:
-    """A function that fails until it is mended, and counts its calls."""
+    """A function that fails until it is fixed, and counts its calls."""
 
     def __init__(self) -> None:
         self.is_broken, self.calls = True, 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Workflow, collect, each, sleep, step, wait_for
+from weft import AsyncRunner, Workflow, accumulator, collect, current, each, sleep, step, wait_for
 from weft.core.fold.scope import Waiting
 from weft.errors import InvalidOption, RunOwned
 from weft.stores import MemoryStore, SQLiteStore
@@ -56,7 +57,7 @@ def virtually(main: Callable[[LoopClock], Coroutine[Any, Any, None]]) -> None:
 
 
 async def rested(runner: AsyncRunner, *runs: str, in_memory: int = 0) -> None:
-    """Wait until *runs* only wait, and that is stored, and no more than so many runs are in memory."""
+    """Wait until *runs* only wait, and that is stored, and the number of runs in memory has fallen to the limit."""
     for run in runs:
         while (await runner.find(run)).status != "waiting":  # noqa: ASYNC110 - the store does not tell
             await asyncio.sleep(0.001)
@@ -115,6 +116,46 @@ def test_a_caller_that_waits_keeps_a_run_in_memory_and_brings_it_back(store: Ful
             await runner.signal("w", "go", 5)
 
             assert await result == 5
+
+    asynchronously(main)
+
+
+def test_a_run_that_is_asleep_is_not_taken_by_another_runner_on_the_same_open_store(store: FullStore) -> None:
+    async def main() -> None:
+        async with (
+            store,
+            AsyncRunner(store, executor="inline", resident=0) as mine,
+            AsyncRunner(store, executor="inline") as other,
+        ):
+            await mine.start(waits, 1, id="w")
+            await rested(mine, "w")
+
+            with pytest.raises(RunOwned):
+                await other.resume("w", workflow=waits)
+            assert await other.resume_all() == []
+
+            await mine.signal("w", "go", 5)
+            assert await mine.result("w") == 5
+
+    asynchronously(main)
+
+
+def test_a_child_that_is_asleep_is_cancelled_with_its_parent_and_leaves(store: FullStore) -> None:
+    async def ask(n: int) -> int:
+        await current().astart_child(waits, n, id="child")
+        return n
+
+    asks = Workflow("asks", step(ask) >> wait_for("never"))
+
+    async def main() -> None:
+        async with AsyncRunner(store, resident=0) as runner:
+            await runner.start(asks, 1, id="parent")
+            await rested(runner, "parent", "child")
+
+            await runner.cancel("parent")
+
+            assert (await runner.find("child")).status == "cancelled"
+            assert runner.held == []
 
     asynchronously(main)
 
@@ -240,3 +281,53 @@ def test_many_waits_of_one_run_are_not_all_looked_at_whenever_one_of_them_ends(m
     run_virtually(main())
 
     assert looks < 20 * 400
+
+
+def test_many_that_are_due_at_once_are_loaded_together_and_neither_acquired_again_nor_stored_one_by_one() -> None:
+    asked: list[str] = []
+    store = MemoryStore()
+
+    async def main(clock: LoopClock) -> None:
+        async with AsyncRunner(store, executor="inline", resident=0, clock=clock) as runner:
+            handles = await runner.start_many(naps, list(range(600)))
+            await asyncio.sleep(60)
+            assert list(runner._registry) == []
+            asked.clear()
+
+            await asyncio.sleep(3600)
+
+            calls = Counter(asked)
+            assert runner.held == []
+            assert [await handle.result() for handle in handles[-3:]] == [1195, 1197, 1199]
+        assert calls["acquire"] == calls["acquire_many"] == calls["release"] == 0
+        assert calls["load_many"] <= 5
+        assert calls["append"] <= 600 / 8 * 3  # a few at a time come in before the others have their turn
+        assert calls["load_definitions"] <= 1
+
+    attach("test", ["weft.runner.store.start"], lambda _, __, about: asked.append(about["operation"]))
+    try:
+        virtually(main)
+    finally:
+        detach("test")
+
+
+def test_a_run_whose_log_was_truncated_comes_back_too(store: FullStore) -> None:
+    many = Workflow("many", double >> accumulator(lambda total, n: total + n, init=0) >> wait_for("go"))
+
+    async def main() -> None:
+        async with AsyncRunner(store, executor="inline", resident=0, snapshot_every=10) as runner:
+            handle = await runner.start(many, id="w")
+            for n in range(20):
+                await handle.send(n)
+                await rested(runner, "w")
+                await runner.signal("w", "go", n)
+            last = await handle.send(100)
+            await rested(runner, "w")
+            assert await runner.truncate("w") > 0
+            await rested(runner, "w")
+
+            await runner.signal("w", "go", "now")
+
+            assert await last.result() == "now"
+
+    asynchronously(main)

@@ -270,6 +270,7 @@ def test_several_runners_on_one_file_start_each_run_once(tmp_path: Path) -> None
         ({"at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001 - that is refused
         ({"every": 5, "overlap": "join"}, "overlap='join'"),
         ({"every": 5, "jitter": -1}, "jitter=-1"),
+        ({"every": 5, "tolerance": 0}, "tolerance=0: use seconds, 1 or more"),
         ({"every": 5, "catch_up": True}, "catch_up=True"),
         ({"every": 5, "catch_up": 1_000_000}, "catch_up=1000000"),
     ],

@@ -9,7 +9,7 @@ from weather import double, runner_on, until_nothing_moves, virtually
 
 from weft import Runner, Workflow, step
 from weft.errors import InvalidOption, RunClosed, RunFailed, RunnerClosed, RunNotFound, RunNotHeld, WaitTimeout
-from weft.runner.queries import AT_ONCE
+from weft.runner.waiting_queries import AT_ONCE
 from weft.stores import MemoryStore
 
 failing = Workflow("failing", step(lambda x: 1 // x, name="divide"))

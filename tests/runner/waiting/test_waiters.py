@@ -1,4 +1,4 @@
-"""A caller that waits for a run is told what is durable, and when there is nothing to wait for."""
+"""A caller that waits for a run receives what is durable, and learns when there is nothing to wait for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weather import GatedStore, SlowStore, double, now, runner_on, until_nothing
 
 from weft import Policy, Run, Runner, Workflow, step
 from weft.core.events import RunCancelled
-from weft.errors import NothingProduced, RunClosed, RunFrozen, RunNotFound, RunParked, WaitTimeout
+from weft.errors import InvalidOption, NothingProduced, RunClosed, RunFrozen, RunNotFound, RunParked, WaitTimeout
 from weft.runner.execution.worker import Worker
 from weft.stores import MemoryStore
 
@@ -284,3 +284,9 @@ async def test_waiting_for_something_in_a_failed_run_goes_on_while_its_on_comple
             with pytest.raises(RunClosed, match="has failed"):
                 await waits
         assert now() >= 5.0
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.5, float("nan"), True, "soon"])
+def test_a_timeout_that_is_not_a_length_of_time_is_refused(runner: Runner, timeout: Any) -> None:
+    with pytest.raises(InvalidOption, match="timeout="):
+        runner.wait("a", timeout)

@@ -3,7 +3,8 @@ A pooler of transactions, for tests: its clients share a few sessions, and each 
 
 It speaks as much of the protocol as it must: a message is a letter, a length and a body.  When the server has answered
 all that a client has sent, outside of a transaction, the session goes back.  Nothing of a session lasts longer than a
-transaction, and notifications are lost, as with real poolers.
+transaction, and notifications are lost, as with real poolers.  A client that goes in the middle of a transaction ends
+its session, which rolls back, and another one takes its place.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ async def message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 class Pooler:
     """The sessions, and how often they were handed out."""
 
-    def __init__(self, server: Path) -> None:
-        self._server = server / SOCKET
+    def __init__(self, server: Path, sessions: int = SESSIONS) -> None:
+        self._server, self._sessions = server / SOCKET, sessions
         self.free: asyncio.Queue[Session] = asyncio.Queue()
-        self.greeting = b""
-        self.transactions = 0
+        self.greeting = self._startup = b""
+        self.opened = self.transactions = 0
         self._begun = asyncio.Lock()
         self.tasks: set[asyncio.Task[None]] = set()
         self.writers: list[asyncio.StreamWriter] = []
@@ -48,16 +49,27 @@ class Pooler:
     async def begin(self, startup: bytes) -> None:
         """Open the sessions, as the first client wants them."""
         async with self._begun:
-            while not self.greeting or self.free.qsize() + self.transactions < SESSIONS:
-                reader, writer = await asyncio.open_unix_connection(str(self._server))
-                self.writers.append(writer)
-                writer.write(startup)
-                letter, greeting = b"", b""
-                while letter != b"Z":
-                    letter, text = await message(reader)
-                    greeting += text
-                self.greeting = greeting
-                self.free.put_nowait(Session(reader, writer))
+            while self.opened < self._sessions:
+                self._startup = startup
+                self.opened += 1
+                await self._open()
+
+    async def _open(self) -> None:
+        """Open a session."""
+        reader, writer = await asyncio.open_unix_connection(str(self._server))
+        self.writers.append(writer)
+        writer.write(self._startup)
+        letter, greeting = b"", b""
+        while letter != b"Z":
+            letter, text = await message(reader)
+            greeting += text
+        self.greeting = greeting
+        self.free.put_nowait(Session(reader, writer))
+
+    async def replace(self, session: Session) -> None:
+        """End a session that a client has left in a transaction, and open another one."""
+        session.writer.close()
+        await self._open()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client until it goes."""
@@ -75,6 +87,7 @@ class Pooler:
                 if letter == b"X":
                     break
                 await client.send(letter, text)
+        await client.leave()
         writer.close()
 
 
@@ -98,6 +111,12 @@ class _Client:
         self._asked, self._has_more = self._asked + is_end, not is_end
         self._session.writer.write(text)
 
+    async def leave(self) -> None:
+        """Give up the session of a transaction that was not ended."""
+        session, self._session = self._session, None
+        if session is not None:
+            await self._pooler.replace(session)
+
     async def _answer(self, session: Session) -> None:
         """Hand the answers of the server on, until the transaction has ended."""
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
@@ -114,12 +133,14 @@ class _Client:
 
 
 @asynccontextmanager
-async def pooled(server: Path, folder: Path) -> AsyncIterator[tuple[Pooler, str]]:
+async def pooled(
+    server: Path, folder: Path, *, sessions: int = SESSIONS, database: str = "postgres"
+) -> AsyncIterator[tuple[Pooler, str]]:
     """Run a pooler in front of the server whose socket is in the folder *server*; yield it and its address."""
-    pooler = Pooler(server)
+    pooler = Pooler(server, sessions)
     listening = await asyncio.start_unix_server(pooler.serve, str(folder / SOCKET))
     try:
-        yield pooler, f"postgresql://postgres:@/postgres?host={folder}"
+        yield pooler, f"postgresql://postgres:@/{database}?host={folder}"
     finally:
         listening.close()
         for task in pooler.tasks:

@@ -23,7 +23,7 @@ _guardians: list[subprocess.Popen[bytes]] = []
 """They outlive this process by a moment."""
 
 PATIENCE = 120.0
-"""After how many seconds a server that does not start is an error."""
+"""Seconds after which a server that has not started is an error."""
 
 
 class Server(NamedTuple):

@@ -1,4 +1,4 @@
-"""The PostgreSQL store does what the reference does, whatever it is told in whatever order."""
+"""The PostgreSQL store does what the reference does, for any calls in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owners that are faster than each other: of several, one gets a run, and the others are told."""
+"""Owners that are faster than each other: of several, one gets a run, and the others an error."""
 
 from __future__ import annotations
 

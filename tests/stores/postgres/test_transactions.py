@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import signal
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
+from killed_transactions import completions, rows, run, transacting
 from servers import asked
 
 from weft import AsyncRunner, Runner, Workflow, current, each, step, transaction
-from weft.core.events import ReactionOccurred
 from weft.errors import RunFailed
-from weft.runner.durability.recovery import recover
 from weft.stores import PostgresStore
-
-PROGRAM = Path(__file__).parents[2] / "crash" / "transacting.py"
-spec = importlib.util.spec_from_file_location("transacting", PROGRAM)
-assert spec is not None
-assert spec.loader is not None
-transacting = importlib.util.module_from_spec(spec)
-sys.modules["transacting"] = transacting
-spec.loader.exec_module(transacting)
 
 KILLS = [(point, time) for point in transacting.POINTS for time in (1, 2, 4)]
 QUICK = {("written", 2), ("folded", 1), ("appended", 2), ("committed", 1)}
@@ -134,6 +121,30 @@ def test_an_attempt_whose_connection_was_lost_is_made_again(where: str, schema: 
     assert added(where) == [1]
 
 
+def test_an_attempt_whose_connection_was_lost_before_its_commit_is_made_again(where: str, schema: str) -> None:
+    attempts: list[int] = []
+
+    async def main() -> None:
+        @step
+        async def unlucky(x: int, tx: Any = transaction()) -> int:
+            attempts.append(current().attempt)
+            await tx.execute("insert into added values ($1)", x)
+            if len(attempts) == 1:
+                pid = await tx.fetchval("select pg_backend_pid()")
+                ended = "select pg_terminate_backend($1)"
+                await asyncio.to_thread(asked, where, lambda db: db.execute(ended, pid))
+                while tx._con is not None:  # noqa: ASYNC110 - the pool decides when it takes what was closed
+                    await asyncio.sleep(0.01)
+            return x
+
+        async with asyncio.timeout(60), AsyncRunner(PostgresStore(where, schema=schema)) as runner:
+            assert await (await runner.start(Workflow("unlucky", unlucky), 1)).result(30) == 1
+
+    asyncio.run(main())  # the runner can be closed: nothing of the first attempt is waited for
+    assert attempts == [1, 1]
+    assert added(where) == [1]
+
+
 def test_a_run_that_another_worker_has_taken_keeps_nothing_of_the_first(where: str, schema: str) -> None:
     async def main() -> None:
         begun, go_on = asyncio.Event(), asyncio.Event()
@@ -188,25 +199,6 @@ def test_a_commit_in_doubt_is_decided_by_the_log(where: str, schema: str, is_mad
 
 
 # -- kill -9 -------------------------------------------------------------------------------------
-
-
-def completions(where: str, schema: str) -> Counter[str]:
-    async def main() -> Counter[str]:
-        async with PostgresStore(where, schema=schema) as store:
-            found = await recover(store, await store.load("r"), workflow=transacting.shop, goes_on=False)
-            done = (event.component for event in found.run.log() if isinstance(event, ReactionOccurred))
-            return Counter(name for name in done if name in transacting.TRANSACTIONAL)
-
-    return asyncio.run(main())
-
-
-def rows(where: str) -> Counter[tuple[str, str]]:
-    return Counter(tuple(row) for row in asked(where, lambda db: db.fetch("select component, key from shop_rows")))
-
-
-def run(where: str, schema: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, str(PROGRAM), where, schema, *map(str, arguments)]
-    return subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 def child(path: Path, name: str) -> subprocess.Popen[str]:
-    """Start a process that appends for ever, and says how far it was told it is."""
+    """Start a process that appends for ever, and prints the acknowledged positions."""
     return subprocess.Popen([sys.executable, "-c", CHILD, str(path), name], stdout=subprocess.PIPE, text=True)
 
 
@@ -47,7 +47,7 @@ def said(process: subprocess.Popen[str], lines: int) -> int:
 
 
 def killed(process: subprocess.Popen[str]) -> int:
-    """Kill it; return the last position that it was told is durable."""
+    """Kill it; return the last position that was acknowledged as durable."""
     process.kill()
     assert process.stdout is not None
     rest = [line for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from opening import filled, inside, nothing
 
-from weft.errors import CorruptStore, ReadOnlyStore, StoreFull, StoreUnavailable
+from weft.errors import CorruptStore, ReadOnlyStore, StoreError, StoreFull, StoreUnavailable
 from weft.stores import SQLiteStore, SQLiteView
 from weft.testing.contracts.cases import first, more, write
 
@@ -192,3 +192,12 @@ def test_a_database_that_stays_locked_is_a_reason_to_try_again(path: Path) -> No
         await write(store, first("r"))
 
     inside(SQLiteStore(path, busy_timeout=0.0), act)
+
+
+def test_a_mistake_of_the_caller_is_not_told_as_damage(path: Path) -> None:
+    filled(path)
+
+    with pytest.raises(StoreError, match="nothing is damaged") as raised:
+        inside(SQLiteStore(path), lambda store: store.compact(object()))
+
+    assert not isinstance(raised.value, CorruptStore)

@@ -352,7 +352,7 @@ def test_ownership_that_is_lost_between_two_parts_refuses_the_append(path: Path)
 
 
 async def is_written_again(store: SQLiteStore, mend: Callable[[], object]) -> None:
-    """See that an append that has failed leaves nothing, and can be repeated when *mend* has been done."""
+    """Check that a failed append leaves nothing, and can be repeated after *mend*."""  # words: allow
     mend()
     await write(store, first("small"))
     assert not await store.exists("r")

@@ -26,7 +26,10 @@ def db() -> Iterator[sqlite3.Connection]:
         new = RowStatement("create")
         new.execute(
             made,
-            [(key, f"r{key}", "w", "v", "ready", "", b"", 1, 0.0, 0.0, 7, 5, 4, 3.5, b"kept") for key in range(1, 201)],
+            [
+                (key, f"r{key}", "w", "v", "ready", "", b"", 1, 0.0, 0.0, 7, 5, 4, 3.5, b"kept", None)
+                for key in range(1, 201)
+            ],
         )
         yield made
 

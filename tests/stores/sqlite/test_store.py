@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from weft.errors import ForeignStore, InvalidStoreOption, StoreClosed, WrongLoop
 from weft.ports.store import Append
 from weft.stores import SQLiteStore
 from weft.testing import (
+    DeadlineStoreContract,
     FactStoreContract,
     InboxStoreContract,
+    JobStoreContract,
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
@@ -25,7 +29,9 @@ from weft.testing import (
     SnapshotStoreContract,
     StatisticsStoreContract,
     StreamStoreContract,
+    TransactionalStoreContract,
     TruncatingStoreContract,
+    UniqueStoreContract,
 )
 from weft.testing.contracts.cases import first, write
 
@@ -35,14 +41,18 @@ class TestSQLiteStore(
     FactStoreContract,
     SnapshotStoreContract,
     TruncatingStoreContract,
+    UniqueStoreContract,
     OwnedStoreContract,
+    DeadlineStoreContract,
     ScheduleStoreContract,
     ListableStoreContract,
     StatisticsStoreContract,
     InboxStoreContract,
+    JobStoreContract,
     SharedStoreContract,
     SharedInboxContract,
     StreamStoreContract,
+    TransactionalStoreContract,
 ):
     @pytest.fixture
     def store(self, tmp_path: Path) -> SQLiteStore:
@@ -59,6 +69,22 @@ class TestSQLiteStore(
         opened.reader.abandon()
         opened.writer.abandon()
         opened.session.abandon()
+
+    async def put(self, store: SQLiteStore, connection: Any, word: str) -> None:
+        """Write a word into a table beside those of the store."""
+        self.put_blocking(store, connection, word)
+
+    def put_blocking(self, store: SQLiteStore, connection: Any, word: str) -> None:
+        """Write a word, as a plain function does."""
+        connection.execute("create table if not exists words (key integer primary key, word text)")
+        connection.execute("insert into words (word) values (?)", (word,))
+
+    async def words(self, store: SQLiteStore) -> list[str]:
+        """Return the words that are committed."""
+        with closing(sqlite3.connect(store.path)) as db:
+            if not db.execute("select 1 from sqlite_master where name = 'words'").fetchall():
+                return []
+            return [word for (word,) in db.execute("select word from words order by key")]
 
 
 class TestSQLiteStoreInParts(TestSQLiteStore):

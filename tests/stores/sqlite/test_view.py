@@ -17,7 +17,7 @@ from opening import filled, inside
 
 from weft.errors import CorruptStore, ForeignStore, InvalidStoreOption, NewerStore, RunNotFound, StoreNotFound
 from weft.stores import SQLiteStore, SQLiteView
-from weft.stores.sqlite import schema
+from weft.stores.sqlite import reading, schema
 from weft.stores.sqlite.view import Written
 from weft.testing.contracts.cases import first, more, write
 
@@ -87,6 +87,24 @@ def test_definitions_and_facts_are_read_when_they_are_asked_for(path: Path) -> N
 
 def test_a_run_that_is_not_there_is_said_so(path: Path) -> None:
     inside(SQLiteStore(path), lambda store: write(store, first("r")))
+
+    with SQLiteView(path) as view, pytest.raises(RunNotFound, match="'s'"):
+        view.load("s")
+
+
+def test_a_run_that_is_created_while_it_is_looked_for_is_not_damage(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside(SQLiteStore(path), lambda store: write(store, first("r")))
+    load = reading.load
+
+    def too_early(db: sqlite3.Connection, run: str, position: int) -> Any:
+        try:
+            return load(db, run, position)
+        finally:
+            inside(SQLiteStore(path), lambda store: write(store, first(run)))
+
+    monkeypatch.setattr(reading, "load", too_early)
 
     with SQLiteView(path) as view, pytest.raises(RunNotFound, match="'s'"):
         view.load("s")

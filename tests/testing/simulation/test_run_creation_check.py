@@ -1,4 +1,4 @@
-"""Which runs come to be: each once, and a child only when a stored log has named it."""
+"""Tests that each run is created once, and a child only when a stored log has named it."""
 
 from __future__ import annotations
 
