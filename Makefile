@@ -5,6 +5,8 @@ PYTHON ?= python3
 ARGS ?=
 # Many tests wait for other processes, so there may be more of them than cores.
 PROCESSES ?= 3
+# A process that has nothing left takes over from the others: some tests take seconds, and most milliseconds.
+XDIST := -n $(PROCESSES) --dist worksteal
 
 # The tests start many processes, and one that finds no bytecode compiles all of Weft: a second each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,7 +20,7 @@ DEV := .venv/dev.stamp
 BENCH := .venv-bench/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fleet test test-browser test-cluster versions stress thorough faults simulate check format pictures docs bench clean
+.PHONY: help setup demo demo-fleet test test-browser test-cluster versions wheels sbom stress thorough faults simulate check format pictures docs bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +37,7 @@ demo-fleet: $(DEV)  ## Start a PostgreSQL and three workers, kill one of them, a
 	@$(BIN)/python examples/fleet.py
 
 test: $(DEV)  ## Run the tests and the examples in docstrings
-	@$(BIN)/pytest -q -ra -n $(PROCESSES) $(ARGS)
+	@$(BIN)/pytest -q -ra $(XDIST) $(ARGS)
 
 test-browser: $(DEV)  ## Run the tests of the dashboard in Chromium; says what is missing
 	@$(BIN)/python $(PIP) install --group browser
@@ -49,14 +51,22 @@ versions:  ## Run the tests on every version of Python that is found here; says 
 	$(check_python)
 	@$(PYTHON) tests/versions $(ARGS)
 
+wheels: $(DEV)  ## Build the wheel, install it with each extra into an empty environment, and try it
+	@$(BIN)/python $(PIP) install --group wheels
+	@$(BIN)/python tests/packaging $(ARGS)
+
+sbom: $(DEV)  ## List what each extra installs, as CycloneDX, in build/sbom
+	@$(BIN)/python $(PIP) install --group sbom
+	@$(BIN)/python tests/packaging --sbom $(ARGS)
+
 stress: $(DEV)  ## Run the tests several times on a busy machine; prints every test that failed once
 	@$(BIN)/python tests/stress $(ARGS)
 
 thorough: $(DEV)  ## Run the longest tests in their long form: every crash, more seeds, more examples
-	@WEFT_THOROUGH=1 $(BIN)/pytest -q -ra -n auto --maxprocesses 4 tests/crash tests/simulation tests/properties tests/orderly $(ARGS)
+	@WEFT_THOROUGH=1 $(BIN)/pytest -q -ra -n auto --maxprocesses 4 tests/crash tests/simulation tests/properties tests/orderly tests/stores/sqlite/test_damage.py $(ARGS)
 
-faults: $(DEV)  ## Kill, stop and cut off workers of a fleet, with 1,000 runs (RUNS=), and print figures
-	@WEFT_FAULT_RUNS=$(or $(RUNS),1000) $(BIN)/pytest -q -ra -s tests/fleet/test_faults.py tests/fleet/test_hardships.py tests/fleet/test_many_faults.py $(ARGS)
+faults: $(DEV)  ## Kill, stop and cut off workers of a fleet, 1,000 runs for each fault (RUNS=), and print figures
+	@WEFT_FAULT_RUNS=$(or $(RUNS),1000) $(BIN)/pytest -q -ra -s tests/fleet/test_faults.py tests/fleet/test_hardships.py $(ARGS)
 
 simulate: $(DEV)  ## Simulate runners that crash, for a minute; a failure prints its seed
 	@$(BIN)/python tests/simulation $(ARGS)
