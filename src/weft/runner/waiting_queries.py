@@ -95,7 +95,7 @@ class WaitingQueries:
                     return found if is_over else await self._runtime.waiters.done(found)
                 if found.status == "parked":
                     raise RunParked(ref.id, found.reason)
-                if found.status in AT_REST and not await self._is_addressed(found):
+                if found.status in AT_REST and not _is_reopened(found) and not await self._is_addressed(found):
                     return found
         raise AssertionError("a run is looked at until it is done")
 
@@ -428,6 +428,11 @@ class WaitingQueries:
 def _seen_as(state: RunStatus, predicate: Callable[[Run], bool], run: Run) -> Run | None:
     """Return *run* as it is now, frozen and in this *state*, if *predicate* holds for it; else None."""
     return run.frozen_copy(state).where(predicate)
+
+
+def _is_reopened(record: RunRecord) -> bool:
+    """Whether a run that has failed is about to be retried: a process owns it again, and has not written that yet."""
+    return record.status == "failed" and record.owner is not None and not record.owner_died
 
 
 def _last_event(run: Run) -> ev.AnyEvent:

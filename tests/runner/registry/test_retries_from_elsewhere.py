@@ -207,6 +207,60 @@ def test_a_retry_that_crosses_the_end_of_the_run_is_not_lost(tmp_path: Path) -> 
     asynchronously(main)
 
 
+def test_the_result_after_a_retry_is_not_the_failure_that_is_retried(tmp_path: Path) -> None:
+    """The run was reopened by its last owner, which has not written that yet when the sender asks for the result."""
+
+    class Slow(SQLiteStore):
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            self.may_append, self.reopens = asyncio.Event(), asyncio.Event()
+            self.may_append.set()
+
+        async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
+            if not self.may_append.is_set():
+                self.reopens.set()
+                await self.may_append.wait()
+            return await super().append(batch)
+
+    class Watching(SQLiteStore):
+        after: Callable[[], Coroutine[Any, Any, object]] | None = None
+
+        async def post(self, messages: Sequence[Message]) -> Sequence[int | StoreError]:
+            answer = await super().post(messages)
+            if self.after is not None:
+                await self.after()
+            return answer
+
+    async def main() -> None:
+        work = Broken()
+        mine, theirs = Slow(tmp_path / "runs.db"), Watching(tmp_path / "runs.db")
+        async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
+            await owner.start(flow(work), 1, id="a", open=True)
+            await owner.wait("a")
+
+            retries = list[asyncio.Future[object]]()
+
+            async def reopened() -> None:
+                work.is_broken = False
+                await owner.finish("a")
+                await owner.wait("a")
+                mine.may_append.clear()
+                retries.append(asyncio.ensure_future(owner.retry("a")))
+                await mine.reopens.wait()
+
+            theirs.after = reopened
+            handle = await other.retry("a")
+            result = asyncio.ensure_future(handle.result())
+            await other.status("a")  # the result is being asked for before this is answered
+            await other.status("a")
+            mine.may_append.set()
+
+            assert await result == 3
+            await asyncio.gather(*retries)
+
+    asynchronously(main)
+
+
 def test_a_retry_that_comes_while_the_end_of_the_run_is_written_is_not_lost() -> None:
     class Slow(MemoryStore):
         posted = False
