@@ -104,37 +104,43 @@ EXAMPLES: dict[str, dict[str, str]] = {
 
 # The meaning of fields that have no docstring.
 MEANINGS = {
-    "base_delay": "Seconds of the first wait.",
+    "base_delay": "The first wait, in seconds.",
     "max_delay": "No wait is longer than this many seconds.",
     "retryable": "Which errors are worth another attempt: classes, or a function of the error.",
     "non_retryable": "Errors that are never tried again, even if `retryable` names them.",
     "circuit_breaker": "Stops calling a service that keeps failing.",
-    "rate_limit": "Bounds how many attempts start in a time.",
-    "concurrency_limit": "Bounds how many attempts run at once.",
+    "rate_limit": "Limits how many attempts start in a period.",
+    "concurrency_limit": "Limits how many attempts run at once.",
     "execution_mode": "`sync`; `async`: a plain function on a thread; `durable`: the dispatch is stored before the "
     "attempt; `external`: completed from outside, with a token.",
-    "executor": "Where it runs, in place of where the run says.",
-    "telemetry_prefix": "The logger of its lines, and a field of its telemetry.",
-    "log_level": "At which level a line is logged when it has ended.",
+    "executor": "Where it runs, in place of the executor of the run.",
+    "telemetry_prefix": "The logger that `log_level` writes to, and a field of its telemetry.",
+    "log_level": "The level of the line that is logged when it has ended.",
     "metadata": "Any data; it is in the log with the dispatch, and in telemetry.",
-    "name": "What shares the limit: all policies that use this name.",
-    "failure_threshold": "After how many failures in a row the breaker opens.",
-    "reset_timeout": "After how many seconds it lets probes through.",
+    "name": "The name of the limit; all policies that use it share the limit.",
+    "failure_threshold": "The breaker opens after this many failures in a row.",
+    "reset_timeout": "The breaker lets probes through after this many seconds.",
     "probes": "How many calls at a time test whether it works again.",
     "on_open": "What happens to other calls meanwhile: `fail`, `skip` or `wait`.",
-    "limit": "How many: starts in `per` seconds, or attempts at once.",
-    "per": "The seconds that `limit` is for.",
+    "limit": "How many attempts may start in `per` seconds, or run at once.",
+    "per": "The period of `limit`, in seconds.",
     "burst": "How many may start at once; as many as `limit` if not given.",
 }
 
 STATES = {
     "running": ("something can be done", "`send`, `finish` if it is open"),
-    "waiting": ("everything that is left waits for a time, a signal, a person or a limit", "`signal`, `complete`"),
-    "idle": ("the run is open, and all is done", "`send`, `finish`"),
+    "waiting": (
+        "all remaining work waits for a time, a signal, a person or a limit",
+        "`signal`, `complete`; `send`, `finish` if it is open",
+    ),
+    "idle": ("the run is open, and nothing is left to do", "`send`, `finish`"),
     "parked": ("a person has to look at it; its reason says why", "`resume`, `retry`, `discard`"),
-    "completed": ("finished; nothing failed that was not handled", "nothing: for good"),
-    "failed": ("finished; something failed that no route, fallback or skip has handled", "`retry`, `upgrade`"),
-    "cancelled": ("closed before all was done", "nothing: for good"),
+    "completed": ("finished, without unhandled failures", "nothing: this is final"),
+    "failed": (
+        "finished; something failed, and no error route, fallback or skip handled it",
+        "`retry`, `upgrade`, `discard`",
+    ),
+    "cancelled": ("closed before its work was done", "nothing: this is final"),
 }
 MOVES = [
     ("waiting", "running", "something comes"),
@@ -153,9 +159,9 @@ BACK = [
 SAGA = {
     "pending": "nothing has reached it",
     "running": "a transaction runs, or is next",
-    "compensating": "a transaction failed, and the completed ones are undone",
+    "compensating": "a transaction failed, and the completed ones are being undone",
     "completed": "all transactions completed",
-    "aborted": "one failed, and all before it are undone",
+    "aborted": "one failed, and all before it have been undone",
     "stuck": "a compensation failed for good: `retry` or `discard` it",
 }
 SAGA_MOVES = [
@@ -167,7 +173,7 @@ SAGA_MOVES = [
 ]
 COMPONENT_STATES = {
     "✓ done": "it has produced its value",
-    "▶ running": "an attempt is in flight, or is to be retried",
+    "▶ running": "an attempt is in flight, or will be retried",
     "… waiting": "for a time, a signal, a completion, or something that it reads",
     "✗ failed": "its last attempt failed",
     "⊘ gated, skipped": "its condition did not hold, or its policy skipped it",
@@ -366,14 +372,14 @@ def options() -> str:
     """Return the page of all options."""
     head = ("option", "default", "means", "example")
     runner = (
-        "## Runner\n\n`Runner(store, ...)` and `AsyncRunner(store, ...)` take the same.\n\n"
+        "## Runner\n\n`Runner(store, ...)` and `AsyncRunner(store, ...)` take the same options.\n\n"
         + table(head, of_call("Runner", AsyncRunner.__init__, "Where runs are kept."))
         + '\n\n```python\nfrom weft import Runner, Workflow, step\n\nwith Runner("runs.db", max_concurrency=64, grace=30) as runner:\n'
         "    assert runner.count() == 0\n```"
     )
     start = (
-        "## start\n\n`runner.start(workflow, input, ...)`. `start_many`, `resume` and `resume_all` take those that say how "
-        "a run is driven, too; see [the runner](runner.md#starting-feeding-waiting).\n\n"
+        "## start\n\n`runner.start(workflow, input, ...)`. `start_many`, `resume` and `resume_all` also take the options "
+        "that say how a run is driven; see [the runner](runner.md#starting-feeding-waiting).\n\n"
         + table(head, of_call("start", AsyncRunner.start, "The workflow to run."))
         + '\n\n```python\ndouble = Workflow("double", step(lambda x: 2 * x, name="double"))\n\nwith Runner() as runner:\n'
         '    handle = runner.start(double, 21, id="answer", deadline=60, by="api")\n    assert handle.result() == 42\n```'
@@ -415,8 +421,9 @@ def states() -> str:
         "## A run\n\n![the states of a run, and what leads from one to the next](pictures/run-states.svg)\n\n"
         + table(("status", "means", "accepts"), [(f"`{name}`", *said) for name, said in STATES.items()])
         + "\n\n`cancel` leads from every state but `completed` and `failed` to `cancelled`. A run that is started with its "
-        "input finishes by itself; one that is started without, or with `open=True`, is `idle` in between, until "
-        "`finish`. [The runner](runner.md#the-states-of-a-run) says more.\n\n```python\nfrom weft import Runner, Workflow, "
+        "input finishes by itself; a run that is started without input, or with `open=True`, stays open until "
+        "`finish`, and is `idle` in between. [The runner](runner.md#the-states-of-a-run) says more.\n\n"
+        "```python\nfrom weft import Runner, Workflow, "
         'step\n\nshare = Workflow("share", step(lambda n: 12 // n, name="share"))\n\nwith Runner() as runner:\n'
         '    assert runner.start(share, 3).wait().status == "completed"\n'
         '    assert runner.start(share, 0).wait().status == "failed"\n'
