@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -253,6 +254,8 @@ def test_a_long_run_is_looked_at_once_while_it_stays_as_it_is(tmp_path: Path, mo
 
     monkeypatch.setattr(run_page, "waterfall", counted)
     monkeypatch.setattr(slow_answers, "SLOW", 0.0)
+    monkeypatch.setattr(slow_answers, "FACTOR", math.inf)
+    monkeypatch.setattr(slow_answers, "LONGEST", 3_600.0)  # longer than the pages take on the slowest machine
     wide = Workflow("wide", step(lambda n: list(range(n)), name="numbers") >> each(step(str, name="text")))
     with Runner(tmp_path / "wide.db", executor="inline") as runner:
         runner.start(wide, 2_500, id="wide").wait()
