@@ -84,7 +84,8 @@ def test_the_events_of_a_run_of_another_process_are_followed(dsn: str, monkeypat
 
         async def is_followed() -> bool:
             store = worker._runner and worker._runner._queue_store
-            return isinstance(store, PostgresStore) and "a" in store._opened.hints.followed  # type: ignore[union-attr]
+            opened = store._opened if isinstance(store, PostgresStore) else None
+            return opened is not None and "a" in opened.hints.followed
 
         await until(is_followed)
         monkeypatch.setattr("weft.runner.waiting.changes.HEARD", (3600.0, 1.0, 3600.0))

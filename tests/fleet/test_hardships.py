@@ -129,7 +129,11 @@ def test_workers_that_share_two_sessions_finish_every_run(dsn: str, notes: Path)
 
 
 @pytest.mark.parametrize("is_refused", [True, False], ids=["no connection", "a silent connection"])
-def test_what_no_notification_tells_is_found_by_looking(dsn: str, notes: Path, is_refused: bool) -> None:
+def test_what_no_notification_tells_is_found_by_looking(
+    dsn: str, notes: Path, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.runner.jobs.loop.POLL", 2.0)  # half a minute else, since jobs are rare
+
     async def main(faults: Trial) -> None:
         proxy = CuttingProxy(dsn, deaf=True)
         async with asyncio.timeout(PATIENCE), AsyncClient(dsn) as client, proxy.open() as silent:

@@ -180,7 +180,7 @@ def test_a_caller_that_waits_for_a_store_that_is_unavailable_is_told_that_the_ru
     resumes = Caller(lambda: runner.resume("a", workflow=double))
     assert asked.wait(20)
 
-    runner.close()
+    runner.close(grace=0.2)
 
     assert resumes.ends()
     assert isinstance(resumes.raised, RunnerClosed | StoreUnavailable)
