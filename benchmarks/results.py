@@ -1,9 +1,10 @@
 """
-The page that a run of all benchmarks leaves: what was measured, on what, beside which targets; and its picture.
+The page that a run of all benchmarks leaves: what was measured, on what, beside which targets; with its picture, and
+the table of the README.
 
     python -m benchmarks.results benchmarks/results.json benchmarks/RESULTS.md
 
-writes both again from the figures of the last run, without measuring anything.
+writes them again from the figures of the last run, without measuring anything.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import picture
+from benchmarks import headline, picture
 from benchmarks.durable.line import number
 from benchmarks.figures import Figure, figures
 from benchmarks.report import interpreter
@@ -37,8 +38,15 @@ Hatchet, Absurd and Prefect were not run here."""
 
 
 def write(document: Mapping[str, Any], page: Path) -> tuple[Path, Path]:
-    """Write the page and its picture, and return where they are; the usual picture is one of the documentation."""
-    drawn = PICTURE if page.resolve() == PAGE else page.with_suffix(".svg").resolve()
+    """
+    Write the page and its picture, and return where they are; the usual picture is one of the documentation.
+
+    With the usual page, the table of the README is written too.
+    """
+    is_usual = page.resolve() == PAGE
+    drawn = PICTURE if is_usual else page.with_suffix(".svg").resolve()
+    if is_usual:
+        headline.write(figures(document))
     drawn.write_text(picture.draw(figures(document), _remark(document)), encoding="utf-8")
     link = Path(os.path.relpath(drawn, page.resolve().parent)).as_posix()
     page.write_text(markdown(document, link), encoding="utf-8")
