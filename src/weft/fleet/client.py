@@ -10,6 +10,7 @@ It drives nothing and owns nothing: it has no lease, and may be closed at any ti
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from datetime import timedelta
@@ -54,12 +55,14 @@ from weft.runner.jobs.loop import JobRunStore
 from weft.runner.options import StartRequest, Time, check_choice, check_deadline, check_text, check_workflow
 from weft.runner.portability import check_portable
 from weft.runner.queries import RunnerQueries
+from weft.runner.registry.bulk_start import NewRun as BulkRun
 from weft.runner.registry.bulk_start import new_runs
 from weft.runner.registry.mailbox import named_failure
 from weft.runner.registry.same_start import difference
 from weft.runner.schedules.commands import ScheduleCommands, declared_schedule
 from weft.runner.schedules.decision import Overlap
 from weft.runner.schedules.rows import ScheduleStatus
+from weft.runner.slices import pause
 from weft.stores.postgres import PostgresStore
 from weft.typing import In, Out, PoliciesMode
 
@@ -69,6 +72,8 @@ _ELSEWHERE: Final = (None,)
 """The row of a statement that was not executed, since the run is there, in another database."""
 AT_ONCE: Final = 512
 """How many runs are started by one statement."""
+MADE_AT_ONCE: Final = 32
+"""How many runs are made before other work of the event loop runs."""
 
 
 class AsyncClient(RunnerQueries, ClientRevisions, ScheduleCommands, JobCommands):
@@ -271,7 +276,8 @@ class AsyncClient(RunnerQueries, ClientRevisions, ScheduleCommands, JobCommands)
 
     async def _start(self, new: NewRun) -> RunRef:
         while True:
-            (refused,) = await self._enqueue([new.id], new.workflow, [new.request], new.placement, new.at)
+            append = await new_run(new.id, new.workflow, self._reader.usual, new.request, new.at)
+            (refused,) = await self._enqueue([append], new.placement)
             if refused is None:
                 return new.ref
             found = await self._existing(refused, new.id, new.workflow, new.request, new.if_exists)
@@ -392,17 +398,27 @@ class AsyncClient(RunnerQueries, ClientRevisions, ScheduleCommands, JobCommands)
             runs = [replace(new, id=self._new_id(found.name, new.unique)) for new in runs]
         failed: StoreError | None = None
         started: list[RunRef] = []
+        requests = [StartRequest(new.value, by=by, encoded=new.encoded, unique=new.unique) for new in runs]
+        clock = self._runtime.dispatcher.clock
+        following: list[Append] | BaseException = await self._new_runs(runs[:AT_ONCE], found, requests, clock.time())
         for first in range(0, len(runs), AT_ONCE):
-            part = runs[first : first + AT_ONCE]
-            requests = [StartRequest(new.value, by=by, encoded=new.encoded, unique=new.unique) for new in part]
-            at = self._runtime.dispatcher.clock.time()
-            answers = await self._enqueue([new.id for new in part], found, requests, place, at)
-            for new, request, refused in zip(part, requests, answers, strict=True):
-                ref = RunRef(new.id, 1, at=at)
+            if isinstance(following, BaseException):
+                raise following
+            batch, last = following, first + AT_ONCE
+            # While the database writes a batch, this process makes the next one.
+            answers, following = await asyncio.gather(
+                self._enqueue(batch, place),
+                self._new_runs(runs[last : last + AT_ONCE], found, requests[last:], clock.time()),
+                return_exceptions=True,
+            )
+            if isinstance(answers, BaseException):
+                raise answers
+            for new, request, append, refused in zip(runs[first:last], requests[first:], batch, answers, strict=False):
+                ref = RunRef(new.id, 1, at=append.at)
                 if refused is not None:
                     try:
                         there = await self._existing(refused, new.id, found, request, if_exists)
-                        ref = there or await self._start(NewRun(new.id, found, request, place, at, if_exists))
+                        ref = there or await self._start(NewRun(new.id, found, request, place, append.at, if_exists))
                     except StoreError as error:
                         failed = failed or error
                 started.append(ref)
@@ -420,24 +436,27 @@ class AsyncClient(RunnerQueries, ClientRevisions, ScheduleCommands, JobCommands)
         self._reader.register(workflow)
         return workflow
 
-    async def _enqueue(
-        self,
-        ids: Sequence[str],
-        workflow: Workflow[Any, Any],
-        requests: Sequence[StartRequest],
-        placement: Placement,
-        at: float,
-    ) -> Sequence[StoreError | None]:
+    async def _new_runs(
+        self, runs: Sequence[BulkRun], workflow: Workflow[Any, Any], requests: Sequence[StartRequest], at: float
+    ) -> list[Append]:
+        """Return the appends that create *runs*; other work of the event loop runs meanwhile."""
+        made: list[Append] = []
+        for new, request in zip(runs, requests, strict=False):
+            made.append(await new_run(new.id, workflow, self._reader.usual, request, at))
+            if len(made) % MADE_AT_ONCE == 0:
+                await pause(threads=False)
+        return made
+
+    async def _enqueue(self, batch: Sequence[Append], placement: Placement) -> Sequence[StoreError | None]:
+        """Create the runs of *batch*; return, for each, None or why it was refused."""
         self._runtime.check_open()
-        batch: list[Append] = []
-        for id, request in zip(ids, requests, strict=True):
-            batch.append(await new_run(id, workflow, self._reader.usual, request, at))
         tried = False
 
         async def write() -> Sequence[StoreError | None]:
             nonlocal tried
-            again, tried = tried, True
-            return await self._store.enqueue([replace(each, again=again) for each in batch], placement)
+            given = [replace(each, again=True) for each in batch] if tried else batch
+            tried = True
+            return await self._store.enqueue(given, placement)
 
         return await retry_while_unavailable(write, while_=self._runtime.is_open)
 

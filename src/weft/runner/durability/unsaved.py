@@ -426,7 +426,8 @@ async def whole(
         assert append is not None  # noqa: S101 - there are events left
         unsaved.stored(append)
         appends.append(append)
-        await pause()
+        if not unsaved.is_empty:
+            await pause()
     return appends
 
 
