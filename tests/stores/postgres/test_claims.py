@@ -23,6 +23,12 @@ async def claimed(store: PostgresStore) -> list[str]:
     return [each.id for each in await store.claim(10, queues=["default"], workflows=KNOWN)]
 
 
+async def prepare(store: PostgresStore) -> None:
+    """Let the statement be prepared that a claim is after one that has found nothing."""
+    for _ in range(2):
+        assert await claimed(store) == []
+
+
 @asynccontextmanager
 async def locked(store: PostgresStore, table: str) -> AsyncIterator[asyncpg.Connection]:
     """Let every statement that uses *table* wait."""
@@ -57,7 +63,7 @@ async def lose_an_answer(store: PostgresStore, db: asyncpg.Connection) -> None:
 def test_the_runs_of_a_claim_that_was_not_answered_come_with_the_next_one(dsn: str, schema: str) -> None:
     async def main() -> None:
         async with PostgresStore(dsn, schema=schema) as store, PostgresStore(dsn, schema=schema) as another:
-            assert await claimed(store) == []  # the statement is prepared
+            await prepare(store)
             await store.enqueue([first(run, release=True) for run in "ab"], Placement())
             async with locked(store, "weft_queue") as db:
                 await lose_an_answer(store, db)
@@ -74,7 +80,7 @@ def test_the_runs_of_a_claim_that_was_not_answered_come_with_the_next_one(dsn: s
 def test_a_claim_that_comes_late_takes_nothing(dsn: str, schema: str) -> None:
     async def main() -> None:
         async with PostgresStore(dsn, schema=schema) as store:
-            assert await claimed(store) == []
+            await prepare(store)
             await store.enqueue([first(run, release=True) for run in "ab"], Placement())
             async with locked(store, "weft_queue") as db:
                 await lose_an_answer(store, db)
@@ -91,7 +97,7 @@ def test_a_claim_that_comes_late_takes_nothing(dsn: str, schema: str) -> None:
 def test_a_run_that_was_acquired_since_does_not_come_with_a_claim(dsn: str, schema: str) -> None:
     async def main() -> None:
         async with PostgresStore(dsn, schema=schema) as store:
-            assert await claimed(store) == []
+            await prepare(store)
             await store.enqueue([first(run, release=True) for run in "ab"], Placement())
             async with locked(store, "weft_queue") as db:
                 await lose_an_answer(store, db)
@@ -99,5 +105,36 @@ def test_a_run_that_was_acquired_since_does_not_come_with_a_claim(dsn: str, sche
             assert (await store.acquire("a")).epoch == 3
 
             assert await claimed(store) == ["b"]
+
+    asyncio.run(main())
+
+
+def test_the_plan_of_a_claim_that_finds_little_is_kept(dsn: str, schema: str) -> None:
+    async def main() -> None:
+        async with PostgresStore(dsn, schema=schema) as store:
+            named = {store._statements["claim"]: "planned", store._statements.kept("claim"): "kept"}
+            said: list[str] = []
+            await claimed(store)
+            assert store._opened is not None
+            db = store._opened.others._db
+            db.add_query_logger(lambda query: said.append(named[query.query]) if query.query in named else None)
+
+            for _ in range(6):
+                assert await claimed(store) == []
+            assert said == ["kept"] * 6
+
+            async def plans(name: str) -> int:
+                sql = "select generic_plans from pg_prepared_statements where statement = $1"
+                return int(await db.fetchval(sql, store._statements.kept(name)))
+
+            assert await plans("claim") == 1  # the server decides after five executions
+            await store.enqueue([first(f"r{i}", release=True) for i in range(12)], Placement())
+            said.clear()
+            assert [len(await claimed(store)) for _ in range(4)] == [10, 2, 0, 0]
+            assert said == ["kept", "planned", "kept", "kept"]
+
+            for _ in range(6):
+                assert (await store.load("r1")).record.head == 1
+            assert await plans("load") == 1
 
     asyncio.run(main())

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from postgres_stores import ask, die, expire, inside, nothing, until
 
 from weft.errors import InvalidStoreOption, OwnershipLost, RunOwned, StoreUnavailable
 from weft.stores import PostgresStore
+from weft.stores.postgres import process
 from weft.stores.postgres.lease import Lease, pause, sure_until
 from weft.stores.postgres.process import is_dead, this_process
 from weft.testing.contracts.cases import bodies, first, more, write
@@ -228,3 +230,11 @@ def test_this_process_is_alive_and_one_that_has_ended_is_dead() -> None:
     assert is_dead(ended.pid, 1)
     assert not is_dead(ended.pid, 0)  # it is not known when it began
     assert not is_dead(1, 0)
+
+
+def test_a_process_reads_once_when_it_began(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    me = this_process()
+    monkeypatch.setattr(process, "_PROC", tmp_path)  # each run that is loaded asks whether its owner is alive
+
+    assert not is_dead(me.pid, me.born)
+    assert is_dead(me.pid, me.born + 1)

@@ -16,7 +16,8 @@ from weft.errors import ForeignStore, InvalidStoreOption, NewerStore, ReadOnlySt
 from weft.runner.blocking import Runner
 from weft.stores import PostgresStore
 from weft.stores.postgres import statements
-from weft.stores.postgres.statements import Migration
+from weft.stores.postgres.schema import newest
+from weft.stores.postgres.statements import Migration, Statements
 from weft.testing.contracts.cases import bodies, first, more, write
 
 
@@ -91,6 +92,12 @@ def test_the_first_schema_is_brought_to_this_version_with_its_runs(
         assert [tuple(row) for row in found] == [("reports", 3)]
 
     inside(store, act)
+
+
+def test_the_newest_version_is_known_without_the_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Statements, "_in_schema", None)  # a worker asks before each claim
+
+    assert newest(Statements("weft")) == known[-1].version
 
 
 def test_a_process_that_meets_a_newer_schema_says_so_and_changes_nothing(dsn: str, schema: str) -> None:

@@ -13,8 +13,12 @@ See docs/adr/0050-claims-in-doubt.md.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from weft.ports.store import RunRecord
+
+FEW: Final = 8
+"""A claim that has found fewer runs than so many, and than it could take, has left none: the next one finds few."""
 
 
 class Claims:
@@ -23,15 +27,23 @@ class Claims:
     def __init__(self) -> None:
         self._last = 0
         self._in_doubt: dict[int, None] = {}
+        self._finds_few = False
 
-    async def answered(self, claim: Callable[[int], Awaitable[list[RunRecord]]]) -> list[RunRecord]:
-        """Return the answer of *claim*, which is called with the next number; if there is none, note that."""
+    async def answered(self, limit: int, claim: Callable[[int, bool], Awaitable[list[RunRecord]]]) -> list[RunRecord]:
+        """
+        Return the answer of *claim*; if there is none, note that.
+
+        It is called with the next number, and with whether it will probably find few runs.
+        """
         self._last = number = self._last + 1
+        few, self._finds_few = self._finds_few, False
         try:
-            return await claim(number)
+            found = await claim(number, few)
         except BaseException:  # also if the caller goes away: the statement ends all the same
             self._in_doubt[number] = None
             raise
+        self._finds_few = len(found) < min(limit, FEW)
+        return found
 
     async def settled(self, settle: Callable[[Sequence[int]], Awaitable[list[RunRecord]]]) -> list[RunRecord]:
         """Return what the claims in doubt have taken, which *settle* finds out; nothing, if there are none."""

@@ -157,11 +157,18 @@ async def claim(
     owner: int,
     process: Process,
     number: int,
+    *,
+    few: bool,
 ) -> list[RunRecord]:
-    """Own runs that are due and free; one whose row is damaged is logged, and left alone by the others too."""
+    """
+    Own runs that are due and free; one whose row is damaged is logged, and left alone by the others too.
+
+    Args:
+        few: whether few are expected.
+    """
     names, versions = [name for name, _ in workflows], [version for _, version in workflows]
-    found = await db.fetch(statements["claim"], limit, queues, names, versions, owner, process.name, number)
-    return _readable(found)
+    statement = statements.kept("claim") if few else statements["claim"]
+    return _readable(await db.fetch(statement, limit, queues, names, versions, owner, process.name, number))
 
 
 async def settle(

@@ -31,13 +31,16 @@ class Process(NamedTuple):
 def this_process() -> Process:
     """Return this process."""
     pid = os.getpid()
-    return Process(this_machine(), pid, _born(pid) or 0, f"process {pid} on {socket.gethostname()}")
+    return Process(this_machine(), pid, _own_birth(pid) or 0, f"process {pid} on {socket.gethostname()}")
 
 
 def is_dead(pid: int, born: int) -> bool:
     """Whether the process of this machine that has had *pid*, and was *born* then, has ended for certain."""
     if pid <= 0 or not born:
         return False
+    if pid == os.getpid():  # the owner of nearly all runs that this process loads
+        own = _own_birth(pid)
+        return own is not None and own != born
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -56,6 +59,15 @@ def this_machine() -> str:
         return f"{boot} {(_PROC / 'self/ns/pid').readlink()}"
     except OSError:
         return ""
+
+
+@cache
+def _own_birth(pid: int) -> int | None:
+    """Return when this process began, which has this *pid*."""
+    return _born(pid)
+
+
+os.register_at_fork(after_in_child=_own_birth.cache_clear)
 
 
 def _born(pid: int) -> int | None:

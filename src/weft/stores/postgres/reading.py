@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from weft.errors import DamagedRow, MissingContent, RunNotFound, StoreError
 from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus, Segment, StoredSnapshot
@@ -13,6 +13,9 @@ from weft.stores.postgres.statements import Statements
 from weft.typing import RunId
 
 _log = logging.getLogger("weft.stores")
+
+FEW: Final = 4
+"""The most runs that are loaded with a plan that is kept: it may be one for small tables, and read one for each."""
 
 
 class Asked(NamedTuple):
@@ -69,7 +72,7 @@ async def exists(db: Any, statements: Statements, run: RunId) -> bool:
 async def load(db: Any, statements: Statements, run: RunId, position: int) -> LoadedRun:
     """Return a run with the segments that hold what came after *position*."""
     check_id(run)
-    found = await db.fetch(statements["load"], [run], position)
+    found = await db.fetch(statements.kept("load"), [run], position)
     if not found:
         raise RunNotFound(run)
     return rows.loaded(found[0], position)
@@ -79,7 +82,8 @@ async def load_many(db: Any, statements: Statements, runs: Collection[RunId]) ->
     """Return the whole logs of *runs*, or why one cannot be read."""
     answers: dict[RunId, LoadedRun | StoreError] = {run: RunNotFound(run) for run in runs}
     known = [run for run in answers if can_exist(run)]
-    for row in await db.fetch(statements["load"], known, 0) if known else ():
+    statement = statements.kept("load") if len(known) <= FEW else statements["load"]
+    for row in await db.fetch(statement, known, 0) if known else ():
         try:
             answers[row["id"]] = rows.loaded(row, 0)
         except DamagedRow as error:

@@ -24,7 +24,7 @@ _LONGEST = 3600.0
 
 def newest(statements: Statements) -> int:
     """Return the version that this Weft knows."""
-    return statements.migrations()[-1].version
+    return statements.newest
 
 
 async def version_of(db: Any, statements: Statements) -> int:

@@ -623,7 +623,8 @@ class PostgresStore:
             return found
         asked = list(dict.fromkeys(queues))
         return await claims.answered(
-            lambda number: self._ask(commands.claim, limit, asked, known, owner, opened.process, number)
+            limit,
+            lambda number, few: self._ask(commands.claim, limit, asked, known, owner, opened.process, number, few=few),
         )
 
     async def expire_dead_processes(self) -> bool:

@@ -5,7 +5,7 @@
 -- (`due`, `first`) say how many runs of which program to lock: those, and some more where others may be faster.
 -- $7 is the number of this claim.  It takes nothing if `settle` has come before it, and `settle` waits for its end.
 with recursive me as materialized (
-    select from {schema}.weft_workers w where w.key = $5 and w.settled < $7::bigint for key share
+    select from {schema}.weft_workers w where w.key = $5::bigint and w.settled < $7::bigint for key share
 ), level as (
     select n.queue, greatest((
         select max(q.priority) from {schema}.weft_queue q where q.owner is null and q.turn is null and q.queue = n.queue
@@ -35,7 +35,7 @@ with recursive me as materialized (
     union
     select unnest('{0, 1}'::integer[])
 ), due as materialized (
-    select queue, priority, program, least($1::bigint, count(*) filter (where place <= $1) + 1 + $1 / count(*) over ()) as most
+    select queue, priority, program, least($1::bigint, count(*) filter (where place <= $1::bigint) + 1 + $1::bigint / count(*) over ()) as most
     from (
         select l.queue, l.priority, p.program, row_number() over (order by l.priority desc, f.scheduled_at, f.run) as place
         from level l
@@ -46,7 +46,7 @@ with recursive me as materialized (
             where q.owner is null and q.turn is null and q.queue = l.queue and q.priority = l.priority
               and q.program = p.program and q.scheduled_at <= extract(epoch from statement_timestamp())
             order by q.scheduled_at, q.run
-            limit $1
+            limit $1::bigint
         ) f
     ) n
     group by queue, priority, program
@@ -66,7 +66,7 @@ with recursive me as materialized (
         for update of q skip locked
     ) f
 ), first as materialized (
-    select queue, priority, program, least($1, count(*) filter (where place <= $1) + 1 + $1 / count(*) over ()) as most
+    select queue, priority, program, least($1::bigint, count(*) filter (where place <= $1::bigint) + 1 + $1::bigint / count(*) over ()) as most
     from (
         select l.queue, l.priority, p.program, row_number() over (order by l.priority desc, f.turn, f.run) as place
         from level l
@@ -77,7 +77,7 @@ with recursive me as materialized (
             where q.owner is null and q.turn is not null and q.queue = l.queue and q.priority = l.priority
               and q.program = p.program
             order by q.turn, q.run
-            limit $1
+            limit $1::bigint
         ) f
     ) n
     group by queue, priority, program
@@ -108,10 +108,10 @@ with recursive me as materialized (
         select q.run, q.priority, q.scheduled_at
         from {schema}.weft_queue q
         join {schema}.weft_runs r on r.key = q.run
-        where q.owner = o.key and q.program = p.program and q.queue = any($2) and q.scheduled_at <= extract(epoch from statement_timestamp())
+        where q.owner = o.key and q.program = p.program and q.queue = any($2::text[]) and q.scheduled_at <= extract(epoch from statement_timestamp())
           and {known}
         order by q.priority desc, q.scheduled_at, q.run
-        limit $1
+        limit $1::bigint
         for no key update of r skip locked
         for update of q skip locked
     ) f
@@ -127,10 +127,10 @@ with recursive me as materialized (
     select run, priority, false, row_number() over (partition by priority order by turn, run), true
     from in_turn
     order by priority desc, place, is_in_turn
-    limit $1
+    limit $1::bigint
 ), held as (
     update {schema}.weft_queue q
-    set owner = $5::bigint, turn = null, claim = $7, seen = q.wake
+    set owner = $5::bigint, turn = null, claim = $7::bigint, seen = q.wake
     where q.run = any(array(select p.run from picked p))
 ), raised as (
     update {schema}.weft_runs r
