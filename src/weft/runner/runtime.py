@@ -181,7 +181,11 @@ class Runtime:
         )
         self.bulk_start = BulkStart(self.registry, self.creator, self.waiters, self.ownership)
         self.bulk_resume = BulkResume(
-            self.registry, self.loader, self.ownership, clock.time, lambda: self.dispatcher.journal.is_writing
+            self.registry,
+            self.loader,
+            self.ownership,
+            clock.time,
+            lambda: self.ownership.writes_in_a_thread and self.dispatcher.journal.is_writing,
         )
         self.table = table
         """The runs that are here."""

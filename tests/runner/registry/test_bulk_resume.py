@@ -44,10 +44,12 @@ def test_while_nothing_is_written_the_thread_does_not_sleep_between_two_runs(sle
     virtually(act)()
 
 
-def test_while_something_is_written_the_thread_lets_the_writer_run(sleeps: list[float]) -> None:
+@pytest.mark.parametrize("in_a_thread", [True, False])
+def test_while_a_thread_writes_the_loop_lets_it_run(sleeps: list[float], *, in_a_thread: bool) -> None:
     async def act() -> None:
         async with interrupted(COUNT) as inner:
             store = GatedStore(inner)
+            store.writes_in_a_thread = in_a_thread  # type: ignore[attr-defined]
             async with runner_on(store, lasts=100.0, grace=0.0) as runner:
                 runner.register(double)
                 gate = store.hold("append", times=1)
@@ -56,7 +58,7 @@ def test_while_something_is_written_the_thread_lets_the_writer_run(sleeps: list[
                 sleeps.clear()
 
                 assert len(await runner.resume_all()) == COUNT
-                assert sleeps != []
+                assert bool(sleeps) == in_a_thread
                 gate.open()
                 await other
 

@@ -184,6 +184,11 @@ class Ownership:
         """Whether another process may continue the runs."""
         return getattr(self._store, "is_durable", True)
 
+    @property
+    def writes_in_a_thread(self) -> bool:
+        """Whether an append needs a thread of this process, as one of a store that does not say probably does."""
+        return getattr(self._store, "writes_in_a_thread", True)
+
     # -- runners that share the store ------------------------------------------------------------
 
     def open(self) -> None:

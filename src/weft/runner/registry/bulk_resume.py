@@ -44,7 +44,7 @@ class BulkResume:
         Resume runs into *registry*.
 
         Args:
-            is_writing: whether the journal writes events of other runs.
+            is_writing: whether a thread writes events of other runs.
         """
         self._registry, self._loader, self._ownership = registry, loader, ownership
         self._time, self._is_writing = time, is_writing

@@ -346,6 +346,9 @@ class PostgresStore:
             return wanted
         return {content: self._definitions[content] for content in hashes}
 
+    writes_in_a_thread = False
+    """Whether a thread of this process has to run for an append to end: the database does the work."""
+
     # -- TransactionalStore ----------------------------------------------------------------------
 
     has_exclusive_transactions = False
