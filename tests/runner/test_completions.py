@@ -183,6 +183,83 @@ def test_of_two_completions_through_the_inbox_the_first_counts(
     assert "no longer valid" in caplog.text or "came too late" in caplog.text
 
 
+def test_of_two_programs_that_use_a_token_at_the_same_moment_one_is_told(tmp_path: Path) -> None:
+    """Both have looked into the inbox before either has posted its completion."""
+
+    class Waiting(SQLiteStore):
+        async def post(self, messages: Any) -> Any:
+            if not posting.is_set():
+                reading.set()
+                await posting.wait()
+            return await super().post(messages)
+
+    reading, posting = asyncio.Event(), asyncio.Event()
+
+    async def main() -> None:
+        slow, fast = Waiting(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+        async with AsyncRunner(slow) as second, AsyncRunner(fast) as first:
+            await first.start(orders(), 1, id="o")
+            await first.wait_until("o", is_open)
+            await first.stop("o")
+            late = asyncio.ensure_future(second.complete(tokens[0], "late"))
+            await reading.wait()
+            await first.complete(tokens[0], "first")
+            posting.set()
+
+            with pytest.raises(TokenExpired, match="it was used"):
+                await late
+            handle = await first.resume("o", workflow=orders())
+            assert await handle.result() == "shipped: first"
+
+    asynchronously(main)
+
+
+def test_a_completion_that_was_stored_twice_is_one_use(tmp_path: Path) -> None:
+    class Twice(SQLiteStore):
+        async def post(self, messages: Any) -> Any:
+            await super().post(messages)
+            return await super().post(messages)
+
+    async def main() -> None:
+        async with AsyncRunner(Twice(tmp_path / "runs.db")) as runner:
+            await runner.start(orders(), 1, id="o")
+            await runner.wait_until("o", is_open)
+            await runner.stop("o")
+
+            await runner.complete(tokens[0], "yes")
+
+            handle = await runner.resume("o", workflow=orders())
+            assert await handle.result() == "shipped: yes"
+
+    asynchronously(main)
+
+
+@pytest.mark.parametrize("is_truncated", [False, True], ids=["whole", "truncated"])
+@pytest.mark.parametrize("rehydration", ["lazy", "hybrid", "full"])
+def test_a_token_that_was_used_before_what_is_in_memory_is_refused(
+    rehydration: Any, is_truncated: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.db"
+    with Runner(SQLiteStore(path), snapshot_every=1) as runner:
+        runner.start(orders(), id="o")
+        for number in (1, 2):
+            runner.send("o", number)
+            runner.wait_until("o", lambda run, number=number: is_open(run) and len(tokens) == number)  # type: ignore[misc]
+            runner.complete(tokens[number - 1], number)
+            runner.wait("o")
+        if is_truncated:
+            assert runner.truncate("o") > 0
+    with Runner(SQLiteStore(path)) as runner, Runner(SQLiteStore(path)) as other:
+        for each in (other, runner):  # no process drives it, and then this one does
+            if each is runner:
+                runner.resume("o", workflow=orders(), rehydration=rehydration)
+            why = "its attempt has ended" if is_truncated else "was completed with it"
+            with pytest.raises(TokenExpired, match=why):
+                each.complete(tokens[0], "again")
+            with pytest.raises(TokenExpired if is_truncated else InvalidToken):
+                each.fail(tokens[0][:-4] + "AAAA", "no")
+
+
 def test_a_failure_is_retried_with_another_token(runner: Runner) -> None:
     handle = runner.start(orders(EXTERNAL.merge(Policy(max_retries=1))), 1)
     runner.wait_until(handle.id, is_open)

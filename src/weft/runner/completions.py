@@ -10,12 +10,22 @@ from typing import Any, Final
 from weft.core import events as ev
 from weft.core.run.external import failure_from, open_step, parse_token
 from weft.core.run.texts import check_text_or_none
-from weft.errors import InvalidToken, RunClosed, RunNotFound, RunNotHeld, RunParked, TokenExpired, WeftError
+from weft.errors import (
+    HistoryNotLoaded,
+    InvalidToken,
+    RunClosed,
+    RunNotFound,
+    RunNotHeld,
+    RunParked,
+    TokenExpired,
+    WeftError,
+)
 from weft.log import check_encodable
 from weft.runner.execution.external import complete_step, fail_step
 from weft.runner.execution.worker import Worker
 from weft.runner.histories import RunnerHistories
 
+USED: Final = "it was used, and the run takes that in when it is driven"
 MOST_READ: Final = 4096
 """Of a run elsewhere with more events than these, a token is not looked for: reading its log would take too long."""
 
@@ -45,7 +55,7 @@ class ExternalCompletions(RunnerHistories):
         """
         _, secret = parse_token(token)
         check_encodable(value, "complete()")
-        message = ev.CompletionReceived(0, "", (), value, by=by, token=secret)
+        message = ev.CompletionReceived(0, "", (), value, at=self._now(), by=by, token=secret)
         await self._outside(token, by, lambda worker: complete_step(worker, secret, value, by), message)
 
     async def fail(self, token: str, error: BaseException | str, *, by: str | None = None) -> None:
@@ -62,11 +72,18 @@ class ExternalCompletions(RunnerHistories):
         """
         _, secret = parse_token(token)
         detail = failure_from(error)
-        message = ev.FailureReceived(0, "", (), detail, by=by, token=secret)
+        message = ev.FailureReceived(0, "", (), detail, at=self._now(), by=by, token=secret)
         await self._outside(token, by, lambda worker: fail_step(worker, secret, detail, by), message)
 
+    def _now(self) -> float:
+        return self._runtime.dispatcher.clock.time()
+
     async def _outside(
-        self, token: str, by: str | None, change: Callable[[Worker], None], message: ev.AnyEvent
+        self,
+        token: str,
+        by: str | None,
+        change: Callable[[Worker], None],
+        message: ev.CompletionReceived | ev.FailureReceived,
     ) -> None:
         """Let the worker of the run of *token* make a *change*; a run that is not here gets a *message*."""
         check_text_or_none("by", by)
@@ -78,11 +95,17 @@ class ExternalCompletions(RunnerHistories):
             raise InvalidToken(f"this token is one of run {run!r}, and there is no such run") from None
         except RunClosed as closed:
             raise TokenExpired(run, f"the run is {closed.status}") from None
+        except TokenExpired as expired:
+            if isinstance(expired.__cause__, HistoryNotLoaded):  # the store may know why
+                await self._check_elsewhere(run, secret)
+            raise
         except (RunNotHeld, RunParked) as refused:
-            if not self._runtime.mailbox.is_there:
+            mailbox = self._runtime.mailbox
+            if not mailbox.is_there:
                 raise refused from None
             await self._check_elsewhere(run, secret)
-            await self._runtime.mailbox.post(run, "completion", message)
+            number = await mailbox.post(run, "completion", message)
+            await self._check_first(run, message, number)
         else:
             await self._runtime.lookup.written(worker)
 
@@ -104,5 +127,23 @@ class ExternalCompletions(RunnerHistories):
         except WeftError:  # values or code that are not known here: the owner has them, and judges
             return
         if any(getattr(message, "token", None) == secret for message in messages):
-            raise TokenExpired(run, "it was used, and the run takes that in when it is driven")
+            raise TokenExpired(run, USED)
         open_step(memory, secret)
+
+    async def _check_first(self, run: str, message: ev.CompletionReceived | ev.FailureReceived, number: int) -> None:
+        """
+        See that *message*, which was posted for *run*, is the first that uses its token: two may come at once.
+
+        One that was stored twice, since the store was unavailable, is one use.
+
+        Raises:
+            TokenExpired: it is not, and the run will refuse it.
+        """
+        try:
+            earlier = await self._runtime.mailbox.unread(run, before=number)
+        except WeftError:  # it is stored, and the process that drives the run judges
+            return
+        for each in earlier:
+            is_same = getattr(each, "token", None) == message.token
+            if is_same and (getattr(each, "at", None), getattr(each, "by", None)) != (message.at, message.by):
+                raise TokenExpired(run, USED)

@@ -21,7 +21,15 @@ from weft.core.fold.fold import record
 from weft.core.fold.memory import Memory
 from weft.core.fold.scope import Key
 from weft.core.run.texts import check_text_or_none
-from weft.errors import ExternalFailure, InvalidArgument, InvalidToken, StepCancelled, TokenExpired, shown
+from weft.errors import (
+    ExternalFailure,
+    HistoryNotLoaded,
+    InvalidArgument,
+    InvalidToken,
+    StepCancelled,
+    TokenExpired,
+    shown,
+)
 
 
 def token_text(run_id: str, secret: str) -> str:
@@ -87,16 +95,24 @@ def open_step(memory: Memory, secret: str) -> Key:
     Return the step that the token with this *secret* is for.
 
     Raises:
-        TokenExpired: that attempt has ended.
+        TokenExpired: that attempt has ended.  Where the beginning of the log is not in memory, or was removed, that is
+            said of a token that this run has not issued, too; in the first case ``HistoryNotLoaded`` is the cause.
         InvalidToken: this run has not issued such a token.
     """
     key = None if memory.external is None else memory.external.find(secret)
     if key is not None:
         return key
-    issued = next((event for event in memory.log if isinstance(event, ev.TokenIssued) and event.token == secret), None)
-    if issued is None:
-        raise InvalidToken(f"run {memory.run_id!r} has not issued this token")
-    raise TokenExpired(memory.run_id, _why_expired(memory, issued))
+    try:
+        issued = next((each for each in memory.log if isinstance(each, ev.TokenIssued) and each.token == secret), None)
+        why = None if issued is None else _why_expired(memory, issued)
+    except HistoryNotLoaded as missing:  # but what is open is always in memory
+        raise TokenExpired(memory.run_id, "its attempt has ended, if this run has issued it") from missing
+    if why is not None:
+        raise TokenExpired(memory.run_id, why)
+    if memory.lineage.removed:
+        why = "its attempt has ended, if this run has issued it: the beginning of the log was removed"
+        raise TokenExpired(memory.run_id, why)
+    raise InvalidToken(f"run {memory.run_id!r} has not issued this token")
 
 
 def _why_expired(memory: Memory, issued: ev.TokenIssued) -> str:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -163,9 +164,9 @@ class Mailbox:
         except StoreClosed:
             raise RunnerClosed from None
 
-    async def post(self, run: str, kind: str, event: ev.AnyEvent) -> None:
+    async def post(self, run: str, kind: str, event: ev.AnyEvent) -> int:
         """
-        Store a message for *run*, which another process, or none, has.
+        Store a message for *run*, which another process, or none, has; return its number.
 
         If the store was unavailable the message may be stored twice, so inputs and signals must have keys.
 
@@ -180,6 +181,7 @@ class Mailbox:
         (answer,) = await self._retried(partial(self._store.post, [message]))
         if isinstance(answer, StoreError):
             raise answer
+        return answer
 
     async def ask_progress(self, run: str) -> bytes:
         """
@@ -236,14 +238,19 @@ class Mailbox:
         """Return whether there are messages for *run* that it has not taken in."""
         return self._store is not None and bool(await self._retried(partial(self._store.messages, [run], limit=1)))
 
-    async def unread(self, run: str) -> list[ev.AnyEvent]:
-        """Return the messages for *run* that it has not taken in: the events that their senders want."""
+    async def unread(self, run: str, *, before: float = math.inf) -> list[ev.AnyEvent]:
+        """
+        Return the messages for *run* that it has not taken in: the events that their senders want.
+
+        Args:
+            before: only messages with lower numbers.
+        """
         if self._store is None:
             return []
         found: list[Message] = []
         while page := await self._retried(partial(self._store.messages, [run], after=_last(found), limit=PAGE)):
             found += page
-        return [decode_message(message.body) for message in found if message.kind != PROGRESS]
+        return [decode_message(each.body) for each in found if each.kind != PROGRESS and each.number < before]
 
     async def collected(self) -> None:
         """Wait until the messages that were there before this call have been delivered."""
