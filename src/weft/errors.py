@@ -820,7 +820,7 @@ class RunClosed(RunnerError):
         if status == "cancelled":
             why = f"was cancelled ({reason or 'no reason given'}) and accepts nothing more; start another one"
         elif status in ("completed", "failed"):
-            why = f"has {status} and accepts nothing more"
+            why = f"has {status}{f' ({reason})' * (status == 'completed' and bool(reason))} and accepts nothing more"
             why += f"; retry({run_id!r}) runs again what failed" if status == "failed" else "; start another one"
         else:
             why = "finishes with the input that it has; start(..., open=True) keeps a run open for more"

@@ -3,7 +3,7 @@ Delivers a call to a run, wherever it is: a worker in this process receives it a
 
     here ──────────► the command of its worker, as durable as the strategy requires when the caller is told
     elsewhere ─────► a message in the store, which the process that drives the run, now or later, takes in
-    continued ─────► the run that has taken its place, for inputs and signals
+    continued ─────► the run that has taken its place
     finished ──────► refused, unless the same call was delivered before
 
 Invariant: an input or a signal that becomes a message has a key, so a message that is stored twice counts once.
@@ -139,7 +139,11 @@ class Delivery:
         except RunClosed as closed:
             if closed.status == "cancelled":
                 raise
-            await self._lookup.finished(ref.id)
+            successor = await self._lookup.successor(ref.id)
+            if successor is not None:
+                await self.finish(RunRef(successor), by)
+            else:
+                await self._lookup.finished(ref.id)
         except RunNotHeld as refused:
             await self.post(refused, "finish", ev.RunFinished(0, by))
         else:
@@ -151,9 +155,13 @@ class Delivery:
         try:
             worker = await self._lookup.told(ref)
         except RunClosed as closed:
-            if closed.status != "cancelled":
+            if closed.status == "cancelled":
+                await self._lookup.finished(ref.id)
+                return
+            successor = await self._lookup.successor(ref.id)
+            if successor is None:
                 raise
-            await self._lookup.finished(ref.id)
+            await self.cancel(RunRef(successor), reason, by)
             return
         except RunNotHeld as refused:
             await self.post(refused, "cancel", ev.RunCancelled(0, reason, by))
@@ -169,6 +177,11 @@ class Delivery:
         """Cancel what *component* of the run *ref* is at work on, or waits for."""
         try:
             worker = await self._lookup.told(ref)
+        except RunClosed:
+            successor = await self._lookup.successor(ref.id)
+            if successor is None:
+                raise
+            await self.cancel_steps(RunRef(successor), component, reason, by)
         except RunNotHeld as refused:
             key = (component.component, component.inputs) if isinstance(component, RunnableRef) else (component, ())
             await self.post(refused, "cancel_step", ev.RunnableCancelled(0, *key, reason, by=by))
@@ -180,6 +193,11 @@ class Delivery:
         """Put *policies* in force for the run *ref*, from the next decision on."""
         try:
             worker = await self._lookup.told(ref)
+        except RunClosed:
+            successor = await self._lookup.successor(ref.id)
+            if successor is None:
+                raise
+            await self.set_policies(RunRef(successor), policies, mode, by)
         except RunNotHeld as refused:
             await self.post(refused, "policies", ev.PolicyChanged(0, tuple(policies), by), mode)
         else:

@@ -198,6 +198,36 @@ def test_a_signal_to_the_old_id_goes_to_the_new_run(store: Any) -> None:
         assert run.values("go") == [5, 70], "kept signals and seen keys are carried, in order"
 
 
+@pytest.mark.parametrize("is_held", [True, False], ids=["held here", "held by no process"])
+def test_what_is_asked_of_the_old_id_is_done_in_the_new_run(store: Any, is_held: bool) -> None:
+    with Runner(store, executor="inline") as runner:
+        for run in ("w", "v"):
+            runner.start(GATED, id=run)
+            runner.continue_as_new(run)
+            runner.send(run, 2)
+            runner.wait_until(f"{run}~2", lambda run: run.waiting_for == ["go"])
+            if not is_held:
+                runner.stop(f"{run}~2")
+
+        runner.set_policies("w", [("first", Policy(max_retries=2))], by="ann")
+        runner.cancel("w", "no", component="go", by="bob")
+        runner.finish("w", by="cai")
+        runner.cancel("v", "enough", by="dan")
+
+        if not is_held:
+            for run in ("w~2", "v~2"):
+                runner.resume(run, workflow=GATED)
+        assert (runner.wait("w~2").status, runner.wait("v~2").status) == ("failed", "cancelled")
+        said = [getattr(event, "by", None) for event in runner.log("w~2")]
+        assert [by for by in said if by] == ["ann", "cai"]
+        assert "'go' was cancelled by bob: no" in str(runner.get("w~2").failures["go"])
+        assert runner.find("v~2").reason == "enough"
+        assert {runner.find(run).status for run in ("w", "v")} == {"completed"}
+        with pytest.raises(RunClosed, match="enough"):
+            runner.set_policies("v", [])
+        runner.finish("w")  # it has finished by now
+
+
 def test_a_message_for_the_old_run_is_one_for_the_new_run(tmp_path: Path) -> None:
     """It was posted by another process, for a run that was not continued when that one looked."""
 

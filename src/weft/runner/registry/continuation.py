@@ -173,7 +173,7 @@ def check_continuable(worker: Worker) -> None:
     memory = worker.run.memory
     if worker.state == "parked":
         raise RunParked(worker.id, worker.reason)
-    outside = [name for (name, _), each in (memory.waiting or {}).items() if each.attempt]
+    outside = {name: None for (name, _), each in (memory.waiting or {}).items() if each.attempt}
     if outside:
         raise RunBusy(worker.id, f"{', '.join(outside)} waits for its completion, with a token of this run")
     if worker.queue.by_key or memory.ready or worker.upcoming is not None or worker.owes_notice:
