@@ -91,7 +91,13 @@ class TestARunThatWasTruncated:
             runner.get("r").values("double")
         with pytest.raises(HistoryTruncated):
             runner.upgrade("r", Workflow("sums", double >> total))
-        runner.resume("r")
+        runner.start(WORKFLOW, 1, id="other").wait()
+        for pair in (("r", "r"), ("other", "r"), ("r", "other")):
+            with pytest.raises(HistoryTruncated):
+                runner.diff(*pair)
+        runner.resume("r", rehydration="lazy")
+        with pytest.raises(HistoryTruncated):
+            runner.diff("other", "r")
         with pytest.raises(HistoryTruncated):
             runner.add("r", step(abs, name="more"))
         assert runner.send("r", 1).result()["total"] == 1_562, "nothing of that has changed it"

@@ -117,8 +117,11 @@ def diff(one: Run | Workflow, other: Run | Workflow) -> RunDiff | WorkflowDiff:
 
     Raises:
         InvalidArgument: they are neither.
+        HistoryTruncated: the beginning of a log was removed, so its outcomes would look as if they had never been.
     """
     if isinstance(one, Run) and isinstance(other, Run):
+        for run in (one, other):
+            run.memory.lineage.check_whole()
         return _diff_runs(one, other)
     if isinstance(one, Workflow) and isinstance(other, Workflow):
         return _diff_workflows(one, other)

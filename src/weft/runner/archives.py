@@ -37,6 +37,7 @@ class RunnerArchives(RunnerQueries):
 
         Raises:
             RunNotFound: there is no such run.
+            HistoryTruncated: the beginning of a log was removed.
         """
         runs = [(await self._run(await self._found(as_ref(each)))).frozen_copy() for each in (one, other)]
         for run in runs:
