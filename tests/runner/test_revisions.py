@@ -322,6 +322,17 @@ def test_a_run_is_upgraded_while_it_runs(runner: Runner) -> None:
     same(runner.get("a"))
 
 
+@pytest.mark.parametrize("ends", ["completed", "cancelled"])
+def test_an_upgrade_of_what_takes_nothing_more_is_refused_in_the_preview_too(runner: Runner, ends: str) -> None:
+    runner.start(Workflow("w", double), id="a")
+    runner.finish("a") if ends == "completed" else runner.cancel("a", "enough")
+    new = Workflow("w", double >> add_one)
+
+    for preview in (True, False):
+        with pytest.raises(RunClosed, match=ends):
+            runner.upgrade("a", new, preview=preview)
+
+
 def test_work_in_flight_that_the_new_graph_does_not_have_is_abandoned(runner: Runner) -> None:
     entered, leave = threading.Event(), threading.Event()
     runner.start(Workflow("w", double >> held_up(entered, leave)), 5, id="a")

@@ -18,6 +18,7 @@ from weft.core.fold.fold import make_whole
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import RunClosed, RunNotHeld
+from weft.ports.store import FINISHED
 from weft.runner.delivery import Delivery
 from weft.runner.durability.recovery import Recovered
 from weft.runner.durability.rehydration import is_partial
@@ -114,9 +115,17 @@ class Revisions:
         await mailbox.look_after(id, self._runtime.registry.recent.options_of(id, self._usual))
 
     async def whole(self, id: str, workflow: Workflow) -> Run:
-        """Return the run *id* with all of its history, to see what moving it to *workflow* would change."""
+        """
+        Return the run *id* with all of its history, to see what moving it to *workflow* would change.
+
+        Raises:
+            RunClosed: it has completed, or was cancelled.
+        """
         held = await self._runtime.lookup.held(id)
         if held is None:
+            record = await self._runtime.ownership.record(id)
+            if record.status in FINISHED and record.status != "failed":
+                raise RunClosed(id, record.reason, status=record.status)
             return (await self._runtime.loader.read(id, workflow=workflow)).run
         if is_partial(held.run):
             waking = self._runtime.registry.waking
