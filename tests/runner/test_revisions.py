@@ -322,6 +322,37 @@ def test_a_run_is_upgraded_while_it_runs(runner: Runner) -> None:
     same(runner.get("a"))
 
 
+def test_work_that_is_queued_goes_on_when_an_upgrade_abandons_other_work(runner: Runner) -> None:
+    entered, leave = threading.Event(), threading.Event()
+    slow = held_up(entered, leave)
+    runner.start(Workflow("w", slow, double, add_one), 5, id="a", max_concurrency=1)
+    assert entered.wait(20)  # the others wait for its slot
+
+    upgraded = runner.upgrade("a", Workflow("w", double, add_one))
+
+    assert upgraded.wait(20).results() == {"double": 10, "add_one": 6}
+    leave.set()
+
+
+def test_values_that_leave_memory_while_a_run_is_forked_are_read_from_the_store() -> None:
+    class Evicting(MemoryStore):
+        async def find(self, run: str) -> Any:
+            await runner.evict()
+            return await super().find(run)
+
+    runner = AsyncRunner(Evicting(), executor="inline")
+
+    async def main() -> None:
+        async with runner:
+            await runner.start(Workflow("w", double >> add_one), id="a")
+            for number in range(3):
+                await (await runner.send("a", number)).wait()
+            fork = await runner.fork("a", at="double", value=10)
+            assert (await fork.wait()).values("add_one") == [1, 3, 11]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("ends", ["completed", "cancelled"])
 def test_an_upgrade_of_what_takes_nothing_more_is_refused_in_the_preview_too(runner: Runner, ends: str) -> None:
     runner.start(Workflow("w", double), id="a")

@@ -143,9 +143,9 @@ class Revisions:
             await runtime.lookup.written(worker)
         if worker is None:
             return await runtime.loader.read(id)
-        if is_partial(worker.run):
-            return await runtime.loader.read(id, workflow=worker.run.workflow)
         record = await runtime.ownership.record(id)
+        if is_partial(worker.run):  # only now: its values may leave memory at any time
+            return await runtime.loader.read(id, workflow=worker.run.workflow)
         log = worker.run.memory.log
         if worker.acknowledged == len(log):
             return Recovered(worker.run, record)

@@ -106,8 +106,10 @@ def test_any_way_through_the_table_keeps_the_counts(data: st.DataObject) -> None
             each = data.draw(st.sampled_from(alive))
             queue.move(each, data.draw(st.sampled_from(sorted(TRANSITIONS[each.state]))))
         else:
-            kept = {each for each in alive if each.state != "queued" and data.draw(st.booleans())}
+            kept = {each for each in alive if data.draw(st.booleans())}
+            line = [each for each in queue.line if each in kept]
             assert queue.drop(kept) == [each for each in reversed(alive) if each not in kept]
+            assert list(queue.line) == line
         check(queue, known)
 
 

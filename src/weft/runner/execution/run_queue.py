@@ -104,9 +104,11 @@ class RunQueue:
             self.barrier = 0
 
     def drop(self, kept: Container[InFlight] = ()) -> list[InFlight]:
-        """Set all runnables to *done* except those *kept*, which are not queued; return the others in reverse order."""
+        """Set all runnables to *done* except those *kept*; return the others in reverse order."""
         dropped = [inflight for inflight in reversed(self.by_key.values()) if inflight not in kept]
+        queued = [inflight for inflight in self.line if inflight in kept]
         self.line.clear()
+        self.line.extend(queued)
         for inflight in dropped:
             self.slots_used += TRANSITIONS[inflight.state]["done"]
             inflight.state = "done"
