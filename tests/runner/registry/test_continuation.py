@@ -11,12 +11,12 @@ import pytest
 
 from weft import AsyncRunner, Policy, ProcessManager, Runner, Workflow, accumulator, latest, sleep, step, wait_for
 from weft.core.events import ContinuedAsNew, ContinuedFrom, InputReceived, StateCarried
-from weft.errors import InvalidOption, RunBusy, RunClosed, RunExists, RunNotFound
+from weft.errors import InvalidOption, RunBusy, RunClosed, RunExists, RunNotFound, StoreError
 from weft.log.messages import encode_message
 from weft.ports.store import Message
 from weft.runner.registry.continuation import next_id
 from weft.stores import MemoryStore, SQLiteStore
-from weft.testing import FaultyStore, TestRunner
+from weft.testing import FaultyStore, TestRunner, run_virtually
 from weft.testing.faults import Fault
 
 total = accumulator(operator.add, init=0, name="total")
@@ -323,6 +323,81 @@ def test_timers_keep_the_time_that_was_set() -> None:
         assert runner.status("w~2") == "waiting"
         runner.advance(seconds=2)
         assert handle.result() == 5
+
+
+class Held(MemoryStore):
+    """A store whose appends of two runs wait until they are let through, and may be refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.released, self.refuses = asyncio.Event(), asyncio.Event(), False
+
+    async def append(self, batch: Any) -> Any:
+        if any(each.group for each in batch):
+            self.asked.set()
+            await self.released.wait()
+            if self.refuses:
+                return [StoreError("not now")] * len(batch)
+        return await super().append(batch)
+
+
+@pytest.mark.parametrize("refuses", [False, True], ids=["continued", "refused"])
+def test_a_timer_that_is_up_while_a_run_is_continued_ends_its_wait_once(refuses: bool) -> None:
+    naps = Workflow("naps", sleep(60, name="nap") >> step(lambda x: x, name="woken"))
+
+    async def main() -> None:
+        store = Held()
+        store.refuses = refuses
+        async with AsyncRunner(store, executor="inline") as runner:
+            await runner.start(naps, id="w")
+            handle = await runner.send("w", 5)
+            await runner.wait_until("w", lambda run: run.status == "waiting")
+            continuing = asyncio.ensure_future(runner.continue_as_new("w"))
+            await store.asked.wait()
+            await asyncio.sleep(100)
+            store.released.set()
+            if refuses:
+                with pytest.raises(StoreError, match="not now"):
+                    await continuing
+            else:
+                assert (await continuing).id == "w~2"
+
+            assert await handle.result() == 5
+            run = await runner.get("w" if refuses else "w~2")
+            assert (run.status, run.values("woken")) == ("idle", [5])
+
+    run_virtually(main())
+
+
+def test_the_record_of_a_continued_run_names_the_new_one_whatever_is_asked_of_it(store: Any) -> None:
+    naps = Workflow("naps", sleep(60, name="nap") >> step(lambda x: x, name="woken"), total)
+    with Runner(store, executor="inline") as runner:
+        runner.start(naps, id="w")
+        runner.send("w", 5)
+        runner.wait_until("w", lambda run: run.status == "waiting" and run.state_of("total") == 5)
+        runner.continue_as_new("w")
+
+        for call in (runner.wait, runner.results, runner.log, runner.evict, runner.unread):
+            call("w")
+        runner.wait_until("w~2", lambda run: run.status == "waiting")
+
+        assert runner.find("w").reason == "continued as 'w~2'"
+        assert runner.find("w").wake_at is None
+        assert runner.send("w", 6).id == "w~2"
+
+
+def test_of_two_callers_that_continue_a_run_at_once_one_is_told_that_it_was_continued() -> None:
+    async def main() -> None:
+        async with AsyncRunner(executor="inline") as runner:
+            await runner.start(WORKFLOW, id="w")
+            calls = [runner.continue_as_new("w") for _ in range(3)]
+            handle, *others = await asyncio.gather(*calls, return_exceptions=True)
+            assert getattr(handle, "id", handle) == "w~2"
+            assert [(type(each), getattr(each, "reason", "")) for each in others] == [
+                (RunClosed, "continued as 'w~2'")
+            ] * 2
+
+    asyncio.run(main())
 
 
 def test_waits_are_known_in_another_process(tmp_path: Path) -> None:

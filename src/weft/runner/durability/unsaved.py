@@ -358,6 +358,7 @@ class UnsavedLog:
             reason=f"{CONTINUED}{event.run!r}",
             failures=len(memory.failures or ()),
             outcome=encode_outcome(self.outcome),
+            wake_at=None if self._wake_at is None else NEVER,
             due=NO_DEADLINE if memory.has_deadlines else None,
             release=True,
         )

@@ -32,7 +32,7 @@ from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome
 from weft.core.run.texts import check_text_or_none
-from weft.core.run.waits import fire_timer
+from weft.core.run.waits import fire_timer, timers
 from weft.errors import (
     BrokenChain,
     ConcurrentAppend,
@@ -367,8 +367,9 @@ class Worker:
         return self.life == "driving" and key in (self.run.memory.waiting or ())
 
     def time_is_up(self, key: Key, due: float) -> None:
-        """End what waits at *key*, which is *due*."""
-        self.dispatcher.guard(self, self._fire, key, due)
+        """End what waits at *key*, which is *due*, unless another run is about to continue this one, and its waits."""
+        if self.accepts:
+            self.dispatcher.guard(self, self._fire, key, due)
 
     def _fire(self, key: Key, due: float) -> None:
         if fire_timer(self.run, key, max(due, self.dispatcher.clock.time())):
@@ -460,6 +461,8 @@ class Worker:
         """Accept changes again: no other run takes the place of this one; one that was stopped meanwhile leaves."""
         if self.life == "driving":
             self.presence = PRESENCE[self.presence]["stay"]
+            for key, due, is_relative in timers(self.run.memory):  # some may have been up meanwhile
+                self.dispatcher.timers.add(self, key, due, is_relative=is_relative)
 
     def end(self, deletions: int) -> None:
         """The run has finished, all of it is stored, and it was released; runs were deleted so often before."""

@@ -7,7 +7,8 @@ Continues a run as a new one: its history has grown long, and its state is all t
                                                            the seen keys, the kept signals and the inbox
 
 Invariants: both runs are written together or not at all; nothing is in flight in the old run, and it accepts nothing
-from the first check to the end, so nothing can fall between the two.  A message that is posted for the old run, before
+from the first check to the end, so nothing can fall between the two.  A timer that is up meanwhile ends its wait in the
+new run, or in the old one if that stays.  A message that is posted for the old run, before
 or after, is one for the new run.  What the new run begins with is decided in :mod:`weft.core.run.continuation`.
 
 A run with ``continue_after=n`` is continued when it is quiet and has *n* events, and twice as many as it began with or
@@ -61,6 +62,8 @@ class Continuation:
         self._registry, self._ownership, self._waiters, self._dispatcher = registry, ownership, waiters, dispatcher
         self._runs: set[str] = set()
         """Runs that are being continued."""
+        self._tasks: dict[str, asyncio.Task[Worker]] = {}
+        """By run that is being continued, or about to be: what does it."""
         self._began: dict[str, int] = {}
         """How many events a run began with, or had when it could not be continued."""
 
@@ -99,17 +102,34 @@ class Continuation:
 
         Raises:
             RunBusy: something is left to do in it.
+            RunClosed: it was continued at this moment.
             RunExists: a run with the new id exists.
         """
         check_text("new_id", new_id)
         if new_id == run:
             raise RunExists(new_id, "and is the one that ends with this")
+        await self._let_begin(run)
         lock = self._registry.try_lock(new_id)  # without waiting: two runs might wait for each other
         if lock is None:
             raise RunExists(new_id, "or is being created")
         task = self._registry.change(run, partial(self._begin, run, new_id, by))
         lock.release_after(task)
+        self._tasks[run] = task
+        task.add_done_callback(lambda _: self._tasks.pop(run, None))
         return await asyncio.shield(task)
+
+    async def _let_begin(self, run: str) -> None:
+        """
+        Wait until *run* is not being continued any more, by another caller or by itself.
+
+        Raises:
+            RunClosed: it was continued.
+        """
+        old = self._registry.get(run)
+        while (task := self._tasks.get(run)) is not None:
+            await asyncio.wait([task])
+            if old is not None and run not in self._registry:
+                raise RunClosed(run, old.reason, status=old.state)
 
     async def _begin(self, run: str, new_id: str, by: str | None) -> Worker:
         old = self._registry.get(run)
@@ -120,6 +140,7 @@ class Continuation:
         self._runs.add(run)
         try:
             await self._waiters.all_stored(old)
+            check_continuable(old)  # a turn that was scheduled before may have begun something
             event, at = ev.ContinuedAsNew(len(old.run.memory.log) + 1, new_id, by), self._dispatcher.clock.time()
             begun = await self._with_history(old, partial(begun_from, old.run, new_id, by))
             event = replace(event, inputs=begun.inputs)
