@@ -260,6 +260,24 @@ def test_a_token_that_was_used_before_what_is_in_memory_is_refused(
                 each.fail(tokens[0][:-4] + "AAAA", "no")
 
 
+def test_the_tokens_of_a_run_are_read_without_its_history(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with Runner(SQLiteStore(path), snapshot_every=1) as runner:
+        runner.start(orders(), 1, id="o")
+        runner.wait_until("o", is_open)
+
+    async def main() -> None:
+        async with AsyncRunner(SQLiteStore(path)) as runner:
+            await runner.resume("o", workflow=orders(), rehydration="lazy")
+            run = await runner.get("o")
+            assert run.tokens == {tokens[0]: "ask"}
+            await runner.complete(tokens[0], "yes")
+            assert (await runner.get("o")).tokens == {}
+            assert run.tokens == {tokens[0]: "ask"}, "it is frozen"
+
+    asynchronously(main)
+
+
 def test_a_failure_is_retried_with_another_token(runner: Runner) -> None:
     handle = runner.start(orders(EXTERNAL.merge(Policy(max_retries=1))), 1)
     runner.wait_until(handle.id, is_open)

@@ -199,6 +199,11 @@ class Memory:
         """The failures that are kept to be tried again, in order."""
         return [letter.event for letter in (self.letters or {}).values()]
 
+    @property
+    def tokens(self) -> dict[str, Key]:
+        """The tokens of external steps that are in force, and what they are for, in the order of their issue."""
+        return {} if self.external is None else self.external.tokens()
+
     def offered(self) -> list[Activation]:
         """Return the activations that may run now, in the order they became ready."""
         self.open_all()

@@ -27,6 +27,7 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 from weft.core import events as ev
 from weft.core.fold.fold import fold
 from weft.core.fold.memory import Memory
+from weft.core.fold.scope import Key
 from weft.core.lineage.history import Beginning, ColdList, Edited
 from weft.core.lineage.lineage import FactRef, Lineage
 from weft.core.plan.node import FunctionNode
@@ -46,7 +47,7 @@ _FOLDED: Final = (
 class FrozenMemory(Memory):
     """The memory of a run at one moment."""
 
-    __slots__ = ("_dead_letters", "_is_runnable", "_status")
+    __slots__ = ("_dead_letters", "_is_runnable", "_status", "_tokens")
 
     def __init__(self, live: Memory, status: Status | None = None) -> None:  # __getattr__ finds what is not set here
         known = live.lineage
@@ -77,7 +78,7 @@ class FrozenMemory(Memory):
         self.dispatched = None if live.dispatched is None else live.dispatched.copy()
         self.waiting = None if live.waiting is None else live.waiting.copy()
         self.page = self.unopened = None  # what is folded again is there as a whole
-        self._is_runnable, self._dead_letters = live.is_runnable, live.dead_letters
+        self._is_runnable, self._dead_letters, self._tokens = live.is_runnable, live.dead_letters, live.tokens
         self._status: Status = status or live.status
         if paged is not None and paged.removed:  # its log cannot be folded again
             for name in _FOLDED:
@@ -109,6 +110,11 @@ class FrozenMemory(Memory):
     def dead_letters(self) -> list[ev.RunnableFailed]:
         """The failures that were kept, in order."""
         return self._dead_letters.copy()
+
+    @property
+    def tokens(self) -> dict[str, Key]:
+        """The tokens that were in force, in the order in which they were issued."""
+        return self._tokens.copy()
 
     def state_changes(self, node: FunctionNode) -> dict[Any, Any]:
         """Return the last state change of *node*, or of each of its keys; these are read from the log."""

@@ -269,9 +269,7 @@ class Run(Phases, Generic[Out_co]):
     @property
     def tokens(self) -> dict[str, str]:
         """The tokens that complete external steps of this run, and the component of each, in order."""
-        external = self.memory.external
-        issued = {} if external is None else external.tokens()
-        return {token_text(self.id, secret): key[0] for secret, key in issued.items()}
+        return {token_text(self.id, secret): key[0] for secret, key in self.memory.tokens.items()}
 
     def signal(self, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> Self:
         """
