@@ -92,6 +92,22 @@ async def wait_at_gate(address: tuple[str, int]) -> str:
 
 
 @step
+def count_gates(addresses: list[tuple[str, int]]) -> int:
+    return len(addresses)
+
+
+@step
+def second(x: int) -> int:
+    return x
+
+
+@step
+def third(x: int) -> int:
+    note("third")
+    return x
+
+
+@step
 def write_stream(x: int) -> int:
     current().stream("numbers").write(x)
     return x
@@ -136,6 +152,13 @@ gates = Workflow(
     each(wait_at_gate) >> reduce(append, init=list, name="all"),
     policies=[("wait_at_gate", SPREAD)],
 )
+beside = Workflow(
+    "spread-beside",
+    each(wait_at_gate) >> reduce(append, init=list, name="all"),
+    count_gates >> second >> third,
+    policies=[("wait_at_gate", SPREAD)],
+)
+"""A wide map, and steps of the run itself beside it."""
 names = Workflow(
     "names",
     numbers.named("many") >> each(named) >> reduce(append, init=list, name="listed"),
@@ -166,7 +189,21 @@ def tell_progress(x: int) -> int:
 progressing = Workflow("progressing", tell_progress, policies=[("tell_progress", SPREAD)])
 streaming = Workflow("streaming", write_stream, policies=[("write_stream", SPREAD)])
 registry.add(
-    *(squares, prices, secrets, declining, deadly, gated, gates, names, impatient, unserved, streaming, progressing),
+    *(
+        squares,
+        prices,
+        secrets,
+        declining,
+        deadly,
+        gated,
+        gates,
+        beside,
+        names,
+        impatient,
+        unserved,
+        streaming,
+        progressing,
+    ),
     *(narrowed, paced),
 )
 

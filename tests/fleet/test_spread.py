@@ -18,6 +18,7 @@ from servers import asked
 
 from weft import Client, Policy, Runner, Workflow, accumulator, events
 from weft.errors import InvalidPolicy, RunFailed
+from weft.runner.execution.run_queue import MOST_SPREAD
 
 PATIENCE = 60.0
 FLOWS = Path(flows.__file__)
@@ -57,14 +58,15 @@ def squared(fleet: Workers) -> list[tuple[str, str]]:
 def test_a_wide_map_uses_the_whole_fleet(dsn: str, tmp_path: Path) -> None:
     with Client(dsn) as client, workers(dsn, tmp_path, FLOWS) as fleet, _Gate() as gate:
         owner = fleet.start(*OWNS, lease=10.0)
-        serving = [fleet.start(*SERVES, "--tasks", "4", lease=10.0) for _ in range(2)]
-        run = client.start(flows.gates, [gate.address] * 8).id
+        serving = [fleet.start(*SERVES, "--tasks", "12", lease=10.0) for _ in range(2)]
+        run = client.start(flows.beside, [gate.address] * 24).id
 
-        until(lambda: gate.came == 8)  # as many as both have room for
+        until(lambda: gate.came == 24)  # as many as both have room for, and more than a run has slots by itself
+        until(lambda: fleet.noted("third"))  # which its own steps have
         gate.open()
 
-        assert client.result(run, timeout=PATIENCE) == ["through"] * 8
-        assert Counter(process for process, *_ in fleet.noted("waits")) == {str(each.pid): 4 for each in serving}
+        assert client.result(run, timeout=PATIENCE) == {"all": ["through"] * 24, "third": 24}
+        assert Counter(process for process, *_ in fleet.noted("waits")) == {str(each.pid): 12 for each in serving}
         until(lambda: rows(dsn) == 0)
         for each in (owner, *serving):
             each.terminate()
@@ -73,8 +75,10 @@ def test_a_wide_map_uses_the_whole_fleet(dsn: str, tmp_path: Path) -> None:
 
 def test_a_map_of_thousands_takes_few_statements_and_keeps_its_order(dsn: str, tmp_path: Path) -> None:
     with Client(dsn) as client, workers(dsn, tmp_path, FLOWS) as fleet:
-        fleet.start("--queues", "default", *SERVES, "--tasks", "200", lease=30.0)
+        fleet.start(*OWNS, lease=30.0)
         run = client.start(flows.names, 2_000).id
+        until(lambda: rows(dsn) == MOST_SPREAD)  # more of one run are not sent at once
+        fleet.start(*SERVES, "--tasks", "200", lease=30.0)
 
         assert client.result(run, timeout=PATIENCE) == [f"n{x}" for x in range(2_000)]
         until(lambda: rows(dsn) == 0)

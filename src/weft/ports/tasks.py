@@ -131,8 +131,12 @@ class TaskStore(Protocol):
         """Call *notify* soon after a step was offered; return a function that ends this."""
         ...
 
-    async def watch_answers(self, notify: Callable[[], object]) -> Callable[[], None]:
-        """Call *notify* soon after a step of this store was claimed or has ended; return a function that ends this."""
+    async def watch_answers(self, notify: Callable[[Collection[int] | None], object]) -> Callable[[], None]:
+        """
+        Call *notify* soon after steps of this store were claimed or have ended; return a function that ends this.
+
+        It is called with their keys, or with None if any may be meant.
+        """
         ...
 
     async def watch_dropped(self, notify: Callable[[], object]) -> Callable[[], None]:

@@ -32,7 +32,7 @@ class _Activation:
 
 
 def inflight(number: int = 0) -> InFlight:
-    return InFlight(cast("Activation", _Activation(number)))
+    return InFlight(cast("Activation", _Activation(number)), is_spread=number % 3 == 0)
 
 
 def check(queue: RunQueue, known: list[InFlight]) -> None:
@@ -41,6 +41,7 @@ def check(queue: RunQueue, known: list[InFlight]) -> None:
     assert list(queue.by_key.values()) == alive
     assert sorted(map(id, queue.line)) == sorted(id(each) for each in alive if each.state == "queued")
     assert queue.slots_used == sum(each.state in SLOTTED for each in alive)
+    assert queue.spread == sum(each.state in SLOTTED for each in alive if each.is_spread)
 
 
 def test_the_table_is_complete_and_counts_slots() -> None:
@@ -98,10 +99,13 @@ def test_any_way_through_the_table_keeps_the_counts(data: st.DataObject) -> None
     queue, known = RunQueue(), list[InFlight]()
     for number in range(data.draw(st.integers(1, 30))):
         alive = [each for each in known if each.state != "done"]
-        what = data.draw(st.sampled_from(["add", "move", "move", "move", "drop"] if alive else ["add"]))
+        what = data.draw(st.sampled_from(["add", "start", "move", "move", "move", "drop"] if alive else ["add"]))
         if what == "add":
             known.append(inflight(number))
             queue.add(known[-1])
+        elif what == "start":
+            if queue.line:
+                queue.start_first()
         elif what == "move":
             each = data.draw(st.sampled_from(alive))
             queue.move(each, data.draw(st.sampled_from(sorted(TRANSITIONS[each.state]))))

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from time import monotonic, perf_counter_ns
 from typing import Final, NamedTuple
@@ -114,6 +114,8 @@ class QueueExecutor:
         self._places = 0
         self._large = LargeValues()
         self._is_open = self._is_heard = False
+        self._heard: dict[int, None] = {}
+        """The keys of rows that have news."""
         self._stop_listening: Callable[[], None] | None = None
         self._bell = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -213,8 +215,12 @@ class QueueExecutor:
     def _ring(self) -> None:
         self._bell.set()
 
-    def _hear(self) -> None:
-        self._is_heard = True
+    def _hear(self, keys: Collection[int] | None = None) -> None:
+        """There is news of rows; without *keys*, of any."""
+        if keys is None:
+            self._is_heard = True
+        else:
+            self._heard.update(dict.fromkeys(keys))
         self._bell.set()
 
     async def _run(self) -> None:
@@ -256,6 +262,10 @@ class QueueExecutor:
             self._drops.clear()
         while self._unsent:
             await self._send(self._next_batch())
+        heard, self._heard = self._heard, {}
+        if asked := [key for key in heard if key in self._sent]:
+            for each in await self._store.take_outcomes(asked, limit=len(asked)):
+                self._take(each)
         while self._is_heard and self._sent:
             self._is_heard = False
             found = await self._store.take_outcomes(list(self._sent), limit=BATCH)

@@ -89,6 +89,8 @@ class InFlight(msgspec.Struct, eq=False):
     ticket: int = 0
     """The ticket of the attempt at its executor; 0 while the attempt is queued there."""
     executor: str = ""
+    is_spread: bool = False
+    """Whether any worker of a fleet may run it, so that it takes none of the slots of its run."""
     priority: int = 0
     needed: int = 0
     """How many events must be durable before it starts: whatever it has waited for since."""

@@ -39,6 +39,9 @@ def queue_ready(worker: Worker) -> None:
         has_failed = memory.external is not None and take_failure(worker, inflight)
         if policy is not None:
             inflight.priority, inflight.ready_since = policy.priority, worker.dispatcher.monotonic()
+            if policy.queue is not None:
+                spreads = worker.dispatcher.spreads
+                inflight.is_spread = spreads is not None and spreads(worker, inflight)
             if not has_failed and not worker.attempts.await_start(inflight) and inflight.is_durable:
                 announce_attempt(worker, inflight, 1 + (begun.attempts if begun else 0), policy)
         inflight.needed = len(memory.log)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.runner.execution.run_queue import MOST_SPREAD
+
 if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
 
@@ -22,8 +24,18 @@ def open_more(worker: Worker) -> None:
     elif not worker.is_opening and not memory.newly_ready and _wants_more(worker):
         memory.open_more()
         if memory.unopened is not None:
-            worker.is_opening = True
-            worker.dispatcher.loop.call_soon(worker.dispatcher.guard, worker, _open_again, worker)
+            _open_soon(worker)
+
+
+def open_for_others(worker: Worker) -> None:
+    """Make more elements ready soon, if other workers can run more than the page that was just handed to them."""
+    if worker.queue.spread and not worker.is_opening and _wants_more(worker):
+        _open_soon(worker)
+
+
+def _open_soon(worker: Worker) -> None:
+    worker.is_opening = True
+    worker.dispatcher.loop.call_soon(worker.dispatcher.guard, worker, _open_again, worker)
 
 
 def _open_again(worker: Worker) -> None:
@@ -35,7 +47,8 @@ def _open_again(worker: Worker) -> None:
 def _wants_more(worker: Worker) -> bool:
     """Whether there are more slots than executing and queued runnables; those that wait for time need none."""
     queue = worker.queue
-    return queue.slots_used + len(queue.line) < worker.options.max_concurrency or _is_timed(worker)
+    has_slots = queue.slots_used - queue.spread + len(queue.line) < worker.options.max_concurrency
+    return (has_slots and queue.spread < MOST_SPREAD) or _is_timed(worker)
 
 
 def _is_timed(worker: Worker) -> bool:

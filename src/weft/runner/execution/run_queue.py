@@ -6,8 +6,9 @@ Invariants:
 1. A runnable waits for a slot if and only if its state is *queued*.
 2. The number of used slots is the number of runnables that are *executing*, *calling_policy*, *encoding* or
    *committing*.
-3. A runnable is in the queue, under its key, until it is *done*; there is at most one for each key.
-4. A state changes here and nowhere else, as :data:`~weft.runner.execution.inflight.TRANSITIONS` says.
+3. As many of them as any worker of a fleet may run are counted as *spread* too: they need no slot of this process.
+4. A runnable is in the queue, under its key, until it is *done*; there is at most one for each key.
+5. A state changes here and nowhere else, as :data:`~weft.runner.execution.inflight.TRANSITIONS` says.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from weft.runner.execution.inflight import TRANSITIONS, InFlight, State
 _NO_LINE: Final[deque[InFlight]] = deque(maxlen=0)
 """The line of all runs that rest: an empty deque takes 760 bytes."""
 
+MOST_SPREAD: Final = 1_000
+"""How many runnables of one run may be handed to other workers at once."""
+
 UNNOTED: Final = -1
 """The barrier of a run whose log has to note that it was taken over, when the first of its runnables is to start."""
 
@@ -29,14 +33,14 @@ UNNOTED: Final = -1
 class RunQueue:
     """The runnables of one run that are in flight.  Others read its attributes, and do not change them."""
 
-    __slots__ = ("barrier", "by_key", "line", "slots_used")
+    __slots__ = ("barrier", "by_key", "line", "slots_used", "spread")
 
     def __init__(self) -> None:
         self.by_key: dict[Key, InFlight] = {}
         """All that are in flight, in the order in which they became ready."""
         self.line: deque[InFlight] = _NO_LINE
         """Queued runnables, by priority, then by arrival."""
-        self.slots_used = 0
+        self.slots_used = self.spread = 0
         self.barrier = 0
         """
         How many events must be durable before anything starts, since a policy says ``checkpoint_after`` or since the
@@ -66,8 +70,11 @@ class RunQueue:
 
     def start_first(self) -> None:
         """Give the first queued runnable a slot: the same as :meth:`move`, but faster, since every step needs it."""
-        self.line.popleft().state = "executing"
+        inflight = self.line.popleft()
+        inflight.state = "executing"
         self.slots_used += 1
+        if inflight.is_spread:
+            self.spread += 1
 
     def move(self, inflight: InFlight, state: State) -> None:
         """
@@ -81,6 +88,8 @@ class RunQueue:
         if slots is None:
             raise RuntimeError(f"{inflight.activation.node.name!r} cannot be {state} after it was {before}")
         self.slots_used += slots
+        if inflight.is_spread:
+            self.spread += slots
         if before == "queued":
             self.line.remove(inflight)
         elif state == "queued":
@@ -110,7 +119,10 @@ class RunQueue:
         self.line.clear()
         self.line.extend(queued)
         for inflight in dropped:
-            self.slots_used += TRANSITIONS[inflight.state]["done"]
+            slots = TRANSITIONS[inflight.state]["done"]
+            self.slots_used += slots
+            if inflight.is_spread:
+                self.spread += slots
             inflight.state = "done"
             del self.by_key[inflight.activation.key]
         return dropped

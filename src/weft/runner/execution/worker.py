@@ -12,7 +12,8 @@ States: **running** (something is in flight or can be started), **waiting** (onl
 Invariants:
 
 1. A runnable starts only when its dependencies are as durable as the strategy requires.
-2. A runnable is never in flight twice, and at most ``max_concurrency`` runnables are in flight at once.
+2. A runnable is never in flight twice, and at most ``max_concurrency`` runnables are in flight at once, not counting
+   those that other workers run.
 3. Callers that wait for the run get their answer only when all its events are as durable as the strategy requires.
 """
 
@@ -58,10 +59,10 @@ from weft.runner.execution.chain_progress import advance_all
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight, Wait
 from weft.runner.execution.intake import queue_ready, start_waits
-from weft.runner.execution.large_collections import open_more
+from weft.runner.execution.large_collections import open_for_others, open_more
 from weft.runner.execution.large_values import encode_rest
 from weft.runner.execution.reporting import Reporter
-from weft.runner.execution.run_queue import UNNOTED, RunQueue
+from weft.runner.execution.run_queue import MOST_SPREAD, UNNOTED, RunQueue
 from weft.runner.execution.status import (
     has_news,
     is_to_call_back,
@@ -565,6 +566,8 @@ class Worker:
                     return
             elif queue.line and (queue.line[0].needed <= stored or not self.is_strict):
                 self.start()
+                if memory.unopened is not None:
+                    open_for_others(self)
             if known == len(log) or self.life != "driving":  # else something has ended at once
                 break
         if queue.by_key and self.life == "driving":
@@ -591,10 +594,12 @@ class Worker:
         line = queue.line
         if not unsaved.acknowledged:  # the run may turn out to exist: then all of this has happened before
             return
-        while line and queue.slots_used < self.options.max_concurrency:
+        while line and queue.slots_used - queue.spread < self.options.max_concurrency:
             if queue.barrier > 0:  # perhaps since just now: something has ended at once
                 return
             inflight = line[0]
+            if inflight.is_spread and queue.spread >= MOST_SPREAD:
+                return
             activation = inflight.activation
             if inflight.needed > unsaved.acknowledged and not self._may_start(inflight):
                 return

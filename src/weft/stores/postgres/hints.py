@@ -123,6 +123,8 @@ class Hints:
         """The callbacks of each channel."""
         self._changed: set[RunId] = set()
         """Runs whose changes are to be sent."""
+        self._told: dict[tuple[str, str], None] = {}
+        """Other notifications that are to be sent: channel and payload."""
         self._sending: asyncio.Task[None] | None = None
         self.followed = Followed()
 
@@ -159,7 +161,15 @@ class Hints:
     def changed(self, runs: Iterable[RunId]) -> None:
         """Notify other processes soon that *runs* have changed, which is committed."""
         self._changed.update(runs)
-        if self._changed and self._sending is None:
+        self._send_soon()
+
+    def tell(self, told: Iterable[tuple[str, str]]) -> None:
+        """Send notifications soon, each a channel and a payload; what they are about is committed."""
+        self._told.update(dict.fromkeys(told))
+        self._send_soon()
+
+    def _send_soon(self) -> None:
+        if (self._changed or self._told) and self._sending is None:
             self._sending = asyncio.get_running_loop().create_task(self._send_changes(), name="weft-changes")
 
     async def follow(self, run: RunId) -> None:
@@ -179,18 +189,25 @@ class Hints:
 
     async def _send_changes(self) -> None:
         try:
-            while self._changed:
-                runs, self._changed = self._changed, set()
-                await self._send(self._statements.changes, payloads(runs))
+            while self._changed or self._told:
+                runs, self._changed, told, self._told = self._changed, set(), list(self._told), {}
+                if runs:
+                    await self._send(self._statements.changes, payloads(runs))
+                if told:
+                    channels, said = [channel for channel, _ in told], [payload for _, payload in told]
+                    await self._execute(self._statements["notify_each"], channels, said)
         except Exception as error:  # noqa: BLE001 - callers that wait look again now and then
-            _log.debug("changes of runs in %s could not be announced: %s", self._store, error)
+            _log.debug("changes in %s could not be announced: %s", self._store, error)
         finally:
             self._sending = None
 
     async def _send(self, channel: str, payloads: list[str]) -> None:
-        statement, listener = self._statements["notify"], self._listener
-        if listener is None or not await listener.send(statement, channel, payloads):
-            await self._others.call(lambda db: db.execute(statement, channel, payloads))
+        await self._execute(self._statements["notify"], channel, payloads)
+
+    async def _execute(self, statement: str, *arguments: Any) -> None:
+        listener = self._listener
+        if listener is None or not await listener.send(statement, *arguments):
+            await self._others.call(lambda db: db.execute(statement, *arguments))
 
     async def close(self, timeout: float) -> None:
         """Send what is left, and stop listening."""

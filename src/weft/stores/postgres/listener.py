@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -55,14 +55,14 @@ class Listener:
             except Exception:  # noqa: BLE001 - it is added again with the next connection
                 db.terminate()
 
-    async def send(self, statement: str, channel: str, payloads: Sequence[str]) -> bool:
-        """Send *payloads* by *statement*; return False if there is no connection."""
+    async def send(self, statement: str, *arguments: Any) -> bool:
+        """Send notifications by *statement*; return False if there is no connection."""
         db = self._db
         if db is None:
             return False
         try:
             async with self._lock:
-                await db.execute(statement, channel, list(payloads))
+                await db.execute(statement, *arguments)
         except Exception:  # noqa: BLE001 - the next connection is another one
             db.terminate()
             return False

@@ -534,7 +534,7 @@ class PostgresStore:
         """Call *notify* soon after something was posted for a run of this store."""
         opened = self._usable()
         await opened.hints.listen(self._statements.followers, opened.hints.on_follow)
-        return await opened.hints.listen(opened.channel, lambda told: None if told in tasks.TOLD else notify())
+        return await opened.hints.listen(opened.channel, lambda told: None if tasks.is_told(told) else notify())
 
     # -- ChangeStore -----------------------------------------------------------------------------
 
@@ -737,7 +737,11 @@ class PostgresStore:
     async def send_tasks(self, sent: Sequence[Task], values: Mapping[tuple[RunId, bytes], bytes]) -> Sequence[SentTask]:
         """Offer steps to the workers of their queues; return those that are there now."""
         owner = await self._usable().lease.key()
-        return await self._ask(tasks.send, owner, list(sent), values)
+        there = await self._ask(tasks.send, owner, list(sent), values)
+        queues = {(each.run, each.runnable): each.queue for each in sent}
+        waiting = {queues[each.run, each.runnable] for each in there if not each.has_news}
+        self._usable().hints.tell((self._statements.tasks, queue) for queue in waiting)
+        return there
 
     async def take_outcomes(self, keys: Collection[int], *, limit: int = 1000) -> Sequence[TaskNews]:
         """Return which of these steps run, have ended, or are not there any more."""
@@ -761,11 +765,22 @@ class PostgresStore:
     ) -> Sequence[ClaimedTask]:
         """Store *outcomes*, and claim steps that wait, or whose worker has died fewer than *deaths* times."""
         owner, asked = await self._usable().lease.key(), list(dict.fromkeys(queues))
-        return await self._ask(tasks.claim, limit, asked, sorted(workflows), owner, deaths, list(outcomes))
+        claims, told = await self._ask(tasks.claim, limit, asked, sorted(workflows), owner, deaths, list(outcomes))
+        self._tell_owners(told)
+        return claims
 
     async def finish_tasks(self, outcomes: Sequence[tuple[int, int, bytes]]) -> None:
         """Store outcomes, each by key and fence; one whose claim is over is dropped."""
-        await self._ask(tasks.finish, list(outcomes))
+        self._tell_owners(await self._ask(tasks.finish, list(outcomes)))
+
+    def _tell_owners(self, told: Sequence[tasks.Told]) -> None:
+        """Notify the owners of steps that were claimed, or have ended; the one in this process at once."""
+        opened = self._usable()
+        for channel, keys in told:
+            if channel == opened.channel:
+                opened.hints.notify(channel, tasks.answers(keys))
+            else:
+                opened.hints.tell([(channel, tasks.answers(keys))])
 
     async def put_back_tasks(self, claims: Collection[tuple[int, int]]) -> None:
         """Offer claimed steps again."""
@@ -788,12 +803,16 @@ class PostgresStore:
         """Call *notify* soon after a step was offered."""
         return await self._usable().hints.listen(self._statements.tasks, lambda _: notify())
 
-    async def watch_answers(self, notify: Callable[[], object]) -> Callable[[], None]:
-        """Call *notify* soon after a step of this store was claimed or has ended."""
+    async def watch_answers(self, notify: Callable[[Collection[int] | None], object]) -> Callable[[], None]:
+        """Call *notify* with the keys of steps of this store that were claimed or have ended; with None if any may."""
         opened = self._usable()
-        return await opened.hints.listen(
-            opened.channel, lambda told: notify() if told is None or told == tasks.ANSWERS else None
-        )
+
+        def hear(payload: str | None) -> None:
+            keys = tasks.answered(payload)
+            if keys is None or keys:
+                notify(keys)
+
+        return await opened.hints.listen(opened.channel, hear)
 
     async def watch_dropped(self, notify: Callable[[], object]) -> Callable[[], None]:
         """Call *notify* soon after a step that this store has claimed was removed."""

@@ -3,6 +3,7 @@
 -- has ended, without an outcome.  Rows that another process has locked are skipped.
 -- $7 to $9 are the outcomes of steps that this worker has claimed before, as in finish_tasks: a place that has become
 -- free is filled by the statement that stores why.  Their rows are locked first: nothing is waited for after that.
+-- The last rows say on which channels the owners of which steps are to be notified, after the commit.
 with recursive ordered as materialized (
     select t.key, g.outcome
     from unnest($7::bigint[], $8::integer[], $9::bytea[]) as g (key, fence, outcome)
@@ -14,7 +15,7 @@ with recursive ordered as materialized (
     set state = 'done', outcome = o.outcome, worker = null, changed_at = clock_timestamp()
     from ordered o
     where t.key = o.key
-    returning t.owner
+    returning t.owner, t.key
 ), busy as (
     select min(t.worker) as worker from {schema}.weft_tasks t where t.state = 'claimed'
     union all
@@ -42,7 +43,7 @@ with recursive ordered as materialized (
         changed_at = clock_timestamp()
     from dead d
     where t.key = d.key and d.deaths >= $6::integer
-    returning t.owner
+    returning t.owner, t.key
 ), program as materialized (
     select {program} as program from unnest($3::text[], $4::text[]) as r (workflow, version)
     union
@@ -89,11 +90,21 @@ with recursive ordered as materialized (
     where t.key = p.key
     returning t.key, t.fence, t.run, t.workflow, t.version, t.body, t.owner, t.priority
 ), told as (
-    select pg_notify(w.channel, 'answers')
-    from {schema}.weft_workers w
-    where w.key in (select owner from held union all select owner from lost union all select owner from done) and w.ended_at is null
+    select w.channel, array_agg(n.key) as keys
+    from (
+        select owner, key from held
+        union all
+        select owner, key from lost
+        union all
+        select owner, key from done
+    ) n
+    join {schema}.weft_workers w on w.key = n.owner and w.ended_at is null
+    group by w.channel
 )
-select h.key, h.fence, h.run, h.workflow, h.version, h.body
-from (select count(*) as count from told) n
-left join held h on n.count is not null
-order by h.priority desc, h.key
+select e.key, e.fence, e.run, e.workflow, e.version, e.body, e.channel, e.keys
+from (
+    select key, fence, run, workflow, version, body, priority, null as channel, null::bigint[] as keys from held
+    union all
+    select null, null, null, null, null, null, null, channel, keys from told
+) e
+order by e.priority desc, e.key

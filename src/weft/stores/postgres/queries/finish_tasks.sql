@@ -1,4 +1,5 @@
--- The outcomes of steps that this worker has claimed; one whose claim is over is dropped.  The owners are told.
+-- The outcomes of steps that this worker has claimed; one whose claim is over is dropped.  Returns on which
+-- channels the owners of which steps are to be notified, after the commit.
 with ordered as materialized (
     select t.key, g.outcome
     from unnest($1::bigint[], $2::integer[], $3::bytea[]) as g (key, fence, outcome)
@@ -10,10 +11,9 @@ with ordered as materialized (
     set state = 'done', outcome = o.outcome, worker = null, changed_at = clock_timestamp()
     from ordered o
     where t.key = o.key
-    returning t.owner
-), told as (
-    select pg_notify(w.channel, 'answers')
-    from {schema}.weft_workers w
-    where w.key in (select owner from done) and w.ended_at is null
+    returning t.owner, t.key
 )
-select (select count(*) from done), (select count(*) from told)
+select w.channel, array_agg(d.key)
+from done d
+join {schema}.weft_workers w on w.key = d.owner and w.ended_at is null
+group by w.channel

@@ -34,8 +34,6 @@ with given as materialized (
         body = case when t.attempt = excluded.attempt then t.body else excluded.body end,
         changed_at = clock_timestamp()
     where excluded.epoch >= t.epoch
-    returning t.key, t.run, t.runnable, t.state, t.queue
-), told as (
-    select pg_notify('{tasks}', s.queue) from (select distinct queue from sent where state = 'waiting') s
+    returning t.key, t.run, t.runnable, t.state
 )
-select s.key, s.run, s.runnable, s.state <> 'waiting', (select count(*) from told) from sent s
+select s.key, s.run, s.runnable, s.state <> 'waiting' from sent s
