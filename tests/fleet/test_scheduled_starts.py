@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import fleet_flows as flows
-import pytest
 from test_worker import until, with_worker
 
 from weft import AsyncClient, events
@@ -15,7 +14,6 @@ from weft.stores import PostgresStore
 DAY = 86_400.0
 
 
-@pytest.mark.xfail(reason="a message makes a run due, also one that is to begin later", raises=AssertionError)
 def test_a_message_for_a_run_that_begins_tomorrow_does_not_begin_it_today(dsn: str) -> None:
     async def act(client: AsyncClient, worker: FleetWorker) -> None:
         later = await client.start(flows.approval, 1, scheduled_at=time.time() + DAY)
@@ -30,6 +28,21 @@ def test_a_message_for_a_run_that_begins_tomorrow_does_not_begin_it_today(dsn: s
             return store.presence.renewals > before + 2
 
         await until(has_looked)
+        assert not [event for event in await client.log(later.id) if isinstance(event, events.ReactionOccurred)]
+
+    with_worker(dsn, act, lease=2.0)
+
+
+def test_a_run_that_begins_tomorrow_can_be_cancelled_today_and_has_done_nothing(dsn: str) -> None:
+    async def act(client: AsyncClient, worker: FleetWorker) -> None:
+        later = await client.start(flows.chain, 1, scheduled_at=time.time() + DAY)
+
+        await client.cancel(later.id)
+
+        async def is_cancelled() -> bool:
+            return (await client.find(later.id)).status == "cancelled"
+
+        await until(is_cancelled)
         assert not [event for event in await client.log(later.id) if isinstance(event, events.ReactionOccurred)]
 
     with_worker(dsn, act, lease=2.0)

@@ -264,7 +264,9 @@ class FleetRunner(AsyncRunner):
                 old.refused(OwnershipLost(record.id, record.epoch - 1, record.epoch))
                 self._registry.drop(old)
         live = [record for record in claimed if record.status not in FINISHED]
-        refused = await self._registry.shielded.finish(self._runtime.bulk_resume.claimed(live, self._usual.options))
+        first = await self._runtime.mailbox.cancellations([record.id for record in live if record.unread])
+        coming = self._runtime.bulk_resume.claimed(live, self._usual.options, first)
+        refused = await self._registry.shielded.finish(coming)
         finished = [record for record in claimed if record.status in FINISHED]
         read = await asyncio.gather(*(self._has_read(record) for record in finished))
         refused += [record.id for record, has_read in zip(finished, read, strict=True) if not has_read]

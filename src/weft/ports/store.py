@@ -100,6 +100,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     those since its last event; None if all have released it.  A store that cannot tell says None; then a run that keeps
     killing its process is not noticed.
     """
+    unread: int = 0
+    """In the answer of :meth:`~weft.ports.queue.QueueStore.claim`: how many messages there were for it."""
 
 
 class Segment(msgspec.Struct, frozen=True):

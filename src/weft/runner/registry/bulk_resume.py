@@ -12,13 +12,14 @@ the present page is still resumed, and later pages stay free.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from weft.errors import RunnerClosed, RunNotFound, RunOwned, StoreUnavailable
 from weft.ports.store import DUE, RunRecord, RunStatus
 from weft.runner.durability.ownership import Ownership
+from weft.runner.execution.worker import Worker
 from weft.runner.options import RunOptions
 from weft.runner.registry.keyed_lock import HeldLock
 from weft.runner.registry.loading import RunLoader
@@ -131,8 +132,15 @@ class BulkResume:
         sleepers = self._registry.sleepers
         return {run: record for run in runs if (record := sleepers.owned(run)) is not None}
 
-    async def claimed(self, owned: Sequence[RunRecord], options: RunOptions) -> list[str]:
-        """Continue runs that were claimed, and so are *owned*; return those that this process cannot continue."""
+    async def claimed(
+        self, owned: Sequence[RunRecord], options: RunOptions, first: Mapping[str, Callable[[Worker], object]]
+    ) -> list[str]:
+        """
+        Continue runs that were claimed, and so are *owned*; return those that this process cannot continue.
+
+        Args:
+            first: by run: what is called with its worker before it starts anything.
+        """
         registry, ownership = self._registry, self._ownership
         held: dict[str, HeldLock] = {}
         refused: list[str] = []
@@ -141,7 +149,8 @@ class BulkResume:
                 for record in owned:  # one that was released here a moment ago may still be locked
                     held[record.id] = await registry.lock(record.id).acquire()
                 async for loaded in ownership.load_many(owned, options.rehydration):
-                    came = await self._came(loaded.run, self._loader.come_in(loaded, None, options, strict=False))
+                    coming = self._loader.come_in(loaded, None, options, strict=False, first=first.get(loaded.run))
+                    came = await self._came(loaded.run, coming)
                     free.discard(loaded.run)
                     if not came:
                         refused.append(loaded.run)

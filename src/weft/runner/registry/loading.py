@@ -229,6 +229,7 @@ class RunLoader:
         *,
         strict: bool,
         change: Callable[[Worker], object] | None = None,
+        first: Callable[[Worker], object] | None = None,
         was_parked: bool = False,
         graph: Graph = "the same",
     ) -> Worker:
@@ -236,6 +237,7 @@ class RunLoader:
         Continue a run that was acquired and *loaded*, after a *change*; park it if it keeps killing its owners.
 
         Args:
+            first: called with its worker before anything of it starts.
             was_parked: whether it was parked here, which the store may not know yet.
         """
         # An upgrade may remove what this process could not continue with.
@@ -270,6 +272,8 @@ class RunLoader:
             return worker
         if taken is not None:
             worker.taken_over = TakenOver(worker, taken)
+        if first is not None:
+            self._dispatcher.guard(worker, first, worker)
         self._dispatcher.guard(worker, worker.turn)
         if worker.taken_over is not None:
             worker.taken_over.note_deaths()  # also if it has crashed just now: the next worker would not know of them

@@ -257,6 +257,23 @@ class Mailbox:
         while self._task is not None and not self._task.done():
             await asyncio.wait([self._task])
 
+    async def cancellations(self, runs: Sequence[str]) -> dict[str, Callable[[Worker], object]]:
+        """Return what lets those of *runs* that are to be cancelled know that before they start anything."""
+        if self._store is None or not runs:
+            return {}
+        by_run: dict[str, list[Message]] = {}
+        for message in await self._retried(partial(self._store.messages, runs, limit=PAGE)):
+            by_run.setdefault(message.run, []).append(message)
+        cancelled = {run for run, messages in by_run.items() if any(each.kind == "cancel" for each in messages)}
+        return {run: partial(self._deliver_first, by_run[run]) for run in cancelled}
+
+    def _deliver_first(self, messages: Sequence[Message], worker: Worker) -> None:
+        """Let *worker*, which has just come in, have *messages*; one without its values gets them a little later."""
+        if worker.sleeping is None and worker in self._newcomers:
+            self._newcomers.remove(worker)
+            worker.heard = 0
+            deliver(worker, messages)
+
     def came_in(self, worker: Worker) -> None:
         """Look for messages for *worker*, whose run was brought back."""
         if self._store is not None and self._end is not None:

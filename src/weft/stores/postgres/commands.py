@@ -182,8 +182,8 @@ async def settle(
 
 def _readable(claimed: Sequence[Any]) -> list[RunRecord]:
     records: list[RunRecord] = []
-    for died_in, *row in claimed:
-        record = _record(row, died_in=died_in)
+    for died_in, unread, *row in claimed:
+        record = _record(row, died_in=died_in, unread=unread)
         if isinstance(record, RunRecord):
             records.append(record)
         else:
@@ -221,9 +221,9 @@ async def _refusals(db: Any, statements: Statements, runs: Collection[RunId]) ->
     return refused
 
 
-def _record(row: Sequence[Any], *, died_in: int | None) -> RunRecord | StoreError:
+def _record(row: Sequence[Any], *, died_in: int | None, unread: int = 0) -> RunRecord | StoreError:
     try:
-        return rows.record(row, died_in=died_in)
+        return rows.record(row, died_in=died_in, unread=unread)
     except DamagedRow as error:
         return error
 

@@ -31,7 +31,7 @@ def owned_record(row: Sequence[Any], dead: dict[tuple[int, int], bool] | None = 
     return replace(stored, owner=None, owner_died=True) if dead[pid, born] else stored
 
 
-def record(row: Sequence[Any], *, owner_died: bool = False, died_in: int | None = None) -> RunRecord:
+def record(row: Sequence[Any], *, owner_died: bool = False, died_in: int | None = None, unread: int = 0) -> RunRecord:
     """Return the record in a row of a run, of which the last column is the owner."""
     (_, id_, workflow, version, status, reason, failures, dead_letters, outcome, head, chain, epoch, *rest) = row
     created_at, updated_at, finished_at, wake_at, first, owner = rest
@@ -57,6 +57,7 @@ def record(row: Sequence[Any], *, owner_died: bool = False, died_in: int | None 
         owner=owner,
         owner_died=owner_died,
         died_in=died_in,
+        unread=unread,
     )
 
 

@@ -132,6 +132,7 @@ with recursive me as materialized (
     update {schema}.weft_queue q
     set owner = $5::bigint, turn = null, claim = $7::bigint, seen = q.wake
     where q.run = any(array(select p.run from picked p))
+    returning q.run, q.seen
 ), raised as (
     update {schema}.weft_runs r
     set epoch = r.epoch + 1,
@@ -143,9 +144,10 @@ with recursive me as materialized (
     where r.key = any(array(select p.run from picked p))
     returning r.*
 )
-select case when r.died_head = r.head then r.died_epoch end, r.key, r.id, r.workflow, r.version, r.status, r.reason,
+select case when r.died_head = r.head then r.died_epoch end, h.seen, r.key, r.id, r.workflow, r.version, r.status, r.reason,
        r.failures, r.dead_letters, r.outcome, r.head, r.chain, r.epoch, r.created_at, r.updated_at, r.finished_at,
        r.wake_at, r.first, $6::text as owner
 from raised r
 join picked p on p.run = r.key
+join held h on h.run = r.key
 order by p.priority desc, p.place, p.is_in_turn

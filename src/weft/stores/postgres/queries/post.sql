@@ -1,5 +1,7 @@
--- Messages, in their order.  A parked run is due only for a message that it takes while it is parked.  The row of the queue is locked before a number is drawn, so that the messages of a run
--- become visible in the order of their numbers.  Returns the places of those whose runs exist, and the numbers, both
+-- Messages, in their order.  A parked run is due only for a message that it takes while it is parked, and one that was
+-- started for later and that no worker has claimed yet only for a cancellation.
+-- The row of the queue is locked before a number is drawn, so that the messages of a run become visible in the order of
+-- their numbers.  Returns the places of those whose runs exist, and the numbers, both
 -- sorted, and whether this owner has one of the runs.  If another run continues one of the runs, nothing is stored, and
 -- it is returned which: a row that was locked is read as it is then, so that no continuation is missed.
 with given as materialized (
@@ -7,7 +9,8 @@ with given as materialized (
     from unnest($1::text[], $2::text[], $3::double precision[], $4::bytea[]) with ordinality
         as g (run, kind, at, body, place)
 ), found as materialized (
-    select r.key, r.id, r.successor, r.queue, r.priority, {program} as program
+    select r.key, r.id, r.successor, r.queue, r.priority, r.epoch = 1 and r.status = 'running' as is_new,
+           {program} as program
     from {schema}.weft_runs r
     where r.id in (select run from given)
     order by r.id
@@ -15,7 +18,7 @@ with given as materialized (
 ), continued as (
     select f.id from found f where f.successor is not null
 ), known as (
-    select f.key, f.id, f.queue, f.priority, f.program from found f where not exists (select from continued)
+    select f.key, f.id, f.queue, f.priority, f.is_new, f.program from found f where not exists (select from continued)
 ), raised as (
     insert into {schema}.weft_queue as q (run, owner, scheduled_at, wake, queue, priority, program)
     select k.key, null, extract(epoch from statement_timestamp()), count(*), k.queue, k.priority, k.program
@@ -25,7 +28,10 @@ with given as materialized (
     order by k.key
     on conflict (run) do update
     set wake = q.wake + excluded.wake,
-        scheduled_at = case when q.program = 1 and q.run <> all(array(
+        scheduled_at = case when (
+                                q.program = 1
+                                or q.owner is null and q.run = any(array(select k.key from known k where k.is_new))
+                            ) and q.run <> all(array(
                                 select k.key
                                 from known k
                                 join given g on g.run = k.id
