@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from opening import inside, trace
 
-from weft.errors import BrokenChain, InvalidAppend
+from weft.errors import BrokenChain, ConcurrentAppend, InvalidAppend, OwnershipLost, RunNotFound, StoreError
 from weft.stores import SQLiteStore
 from weft.testing.contracts.cases import first, more, write
+
+MANY = [f"r{i}" for i in range(8)]
+"""So many runs that a batch of them is worth the question whether others have written."""
 
 
 def test_data_that_cannot_be_stored_leaves_the_batch_alone(path: Path) -> None:
@@ -75,7 +79,86 @@ def test_an_append_is_one_statement_for_many_runs(path: Path) -> None:
         await write(store, *(more(name, 1) for name in names))
         return list(statements)
 
-    assert len(inside(SQLiteStore(path), act)) == 3  # begin, events, commit
+    assert len(inside(SQLiteStore(path), act)) == 4  # begin, have others written, events, commit
+
+
+@pytest.mark.usefixtures("no_pause")
+def test_where_a_log_ends_is_not_looked_up_if_nobody_else_has_written(path: Path) -> None:
+    async def act(store: SQLiteStore) -> list[str]:
+        statements: list[str] = []
+        await trace(store, statements.append)
+        await write(store, *(first(name) for name in MANY))
+        await write(store, *(more(name, 1) for name in MANY))
+        return [each for each in statements if "segments" in each and "column9" in each]
+
+    assert inside(SQLiteStore(path), act) == []
+
+
+def _bump_epoch(path: Path) -> None:
+    """Take over a run, as another process does."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("update runs set epoch = epoch + 1 where id = 'r3'")
+
+
+def _add_event(path: Path) -> None:
+    """Write what this process does not know of, in its epoch."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("insert into segments select max(place) + 1, 1, chain, at, body from segments where place >> 32 = 4")
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"), [(_bump_epoch, OwnershipLost), (_add_event, ConcurrentAppend)], ids=["epoch", "events"]
+)
+def test_what_another_process_has_changed_is_seen(
+    path: Path, change: Callable[[Path], None], refused: type[StoreError]
+) -> None:
+    async def act(store: SQLiteStore) -> list[StoreError | None]:
+        await write(store, *(first(name) for name in MANY))
+        await write(store, *(more(name, 1) for name in MANY))
+        change(path)
+        return list(await store.append([more(name, 2) for name in MANY]))
+
+    results = inside(SQLiteStore(path), act)
+
+    assert [type(each) for each in results] == [refused if name == "r3" else type(None) for name in MANY]
+
+
+def test_what_this_process_has_done_meanwhile_is_seen(path: Path) -> None:
+    async def act(store: SQLiteStore) -> list[type]:
+        await write(store, *(first(name) for name in MANY))
+        await store.acquire("r1")
+        await store.delete("r2")
+        results = await store.append([more(name, 1) for name in MANY])
+        again = await store.append([more(name, 1, epoch=2) for name in ("r1", *MANY[8:])])
+        return [type(each) for each in (*results[:4], *again)]
+
+    found = inside(SQLiteStore(path), act)
+
+    assert found == [type(None), OwnershipLost, RunNotFound, type(None), type(None)]
+
+
+def test_two_appends_of_a_run_in_a_batch_follow_each_other(path: Path) -> None:
+    async def act(store: SQLiteStore) -> list[StoreError | None]:
+        await write(store, *(first(name) for name in MANY))
+        _bump_epoch(path)  # so that it is not known where the logs end
+        others = [name for name in MANY if name != "r3"]
+        twice = [each for name in others for each in (more(name, 1, b"b"), more(name, 2, b"c"))]
+        return list(await store.append(twice))
+
+    assert inside(SQLiteStore(path), act) == [None] * 14
+
+
+@pytest.mark.parametrize(("expected", "previous"), [(0, None), (2, None), (1, b"another")])
+def test_an_append_that_does_not_follow_is_refused_beside_others(
+    path: Path, expected: int, previous: bytes | None
+) -> None:
+    async def act(store: SQLiteStore) -> list[bool]:
+        await write(store, *(first(name) for name in MANY))
+        batch = [more(name, 1) for name in MANY]
+        batch[5] = more("r5", expected, previous=previous)
+        return [each is None for each in await store.append(batch)]
+
+    assert inside(SQLiteStore(path), act) == [name != "r5" for name in MANY]
 
 
 def test_what_was_given_up_is_not_remembered(path: Path) -> None:

@@ -4,6 +4,10 @@ A batch of appends, in one transaction.
 The fast path assumes that every append of the batch is valid: it adds all events with a compare-and-set and counts the
 rows that were added.  If there are fewer than expected, the slow path finds out, run by run, which append is refused
 and why.  The two differ in nothing but speed.
+
+The compare-and-set reads the last segment of the run, unless it is known where that stands: this connection has written
+it, and since then it has done nothing but append, and no other connection has committed anything.  SQLite counts
+the latter (``pragma data_version``), and the number is read in the transaction, which nobody else can write in.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ _CREATE = RowStatement("create")
 _ADVANCE = RowStatement("advance")
 _SAY = RowStatement("say")
 _CHANGE = RowStatement("change")
-_FIRST = RowStatement("segment")
+_FOLLOW = RowStatement("segment")
 _SEGMENT = query("segment")
 _FACT = query("fact")
 _LARGE_FACT = query("large_fact")
@@ -54,7 +58,9 @@ _KEY_HOLDER = query("key_holder")
 _KEY_RIVAL = query("key_rival")
 
 _MOST_REMEMBERED = 20_000
-"""Keys and definitions: each takes about 90 bytes, and to look one up again takes microseconds."""
+"""Keys and definitions: each takes 90 to 300 bytes, and to look one up again takes microseconds."""
+_MANY = 8
+"""From how many appends on it is worth a statement to learn whether others have written."""
 _COPIED = 4096
 """
 Bytes: a body that is not longer is bound as a copy.
@@ -65,6 +71,12 @@ A copy of few bytes takes 0.2 µs, and one of 30,000 takes as long as the search
 _NOTHING: Loaded = {}
 _NOTHING_YET: Row = (0, 0, None, bytearray())
 
+_End = tuple[int, int, bytes]
+"""Where a log ends: the place of the segment that comes next, the epoch, and the last link."""
+_NO_ENDS: dict[RunId, _End] = {}
+_PLACES = (1 << 32) - 1
+"""The part of a place that is the number of an event."""
+
 
 class Appender:
     """Writes batches for one session, on the connection of its writer."""
@@ -73,6 +85,10 @@ class Appender:
         self._session = session
         # What a row is found by.  A key that is no longer right fails the compare-and-set, which looks at the id too.
         self._keys: dict[RunId, int] = {}
+        self._ends: dict[RunId, _End] = {}
+        """Where the logs of runs end, unless others have written since :attr:`_version`, or this session otherwise."""
+        self._version: int | None = None
+        """The number that tells whether others have written; None if :attr:`_ends` is not to be relied on."""
         self._definitions: set[ContentHash] = set()
         self.last: tuple[int, bytes] | None = None
         """The place and the link of a segment that was written last, if the last batch has written one."""
@@ -94,7 +110,11 @@ class Appender:
                 created, definitions = self._write(db, batch, loaded)
         except (_NotAsExpected, *BAD_DATA):
             self._keys.clear()
+            self.doubt()
             self.last = None
+        except BaseException:
+            self.doubt()
+            raise
         else:
             self._remember(created, definitions)
             return [None] * len(batch)
@@ -104,6 +124,7 @@ class Appender:
     def append_within(self, db: sqlite3.Connection, append: Append) -> StoreError | None:
         """Write *append* in the transaction that is open on *db*, without a commit; return why it was refused."""
         self.last = None
+        self.doubt()
         return self._ask(db, append, _NOTHING)
 
     def holds(self, db: sqlite3.Connection, append: Append) -> bool:
@@ -125,6 +146,11 @@ class Appender:
         """Drop what is remembered of *runs*: a key that is not known is looked up."""
         for run in runs:
             self._keys.pop(run, None)
+            self._ends.pop(run, None)
+
+    def doubt(self) -> None:
+        """Something else than an append was done on the connection: where logs end is looked up again."""
+        self._version = None
 
     # -- the fast way ----------------------------------------------------------------------------
 
@@ -138,15 +164,24 @@ class Appender:
         row = _advance(key, append)
         if _ADVANCE.execute(db, [row]) != 1:
             return False
+        self._ends.pop(append.run, None)
         self.last = row[0], append.chain
         return True
+
+    def _known_ends(self, db: sqlite3.Connection) -> dict[RunId, _End]:
+        """Return where logs end; nobody else can write until the transaction of *db* is over."""
+        version = db.execute("pragma data_version").fetchone()[0]
+        if version != self._version:
+            self._ends.clear()
+            self._version = version
+        return self._ends
 
     def _write(
         self, db: sqlite3.Connection, batch: Sequence[Append], loaded: Loaded
     ) -> tuple[dict[RunId, int], set[ContentHash]]:
         """Write *batch*; return the keys of new runs, and the definitions that were not known to be there."""
         creates: list[Row] = []
-        firsts: list[Row] = []
+        follows: list[Row] = []
         advances: list[Row] = []
         said: list[Row] = []
         changes: list[Row] = []
@@ -154,26 +189,39 @@ class Appender:
         waits: list[tuple[int, Append]] = []
         snapshots: list[Row] = []
         definitions: dict[ContentHash, bytes] = {}
-        keys, created = self._keys, dict[RunId, int]()
+        keys, created, ends = self._keys, dict[RunId, int](), self._ends
+        known_end = (self._known_ends(db) if len(batch) >= _MANY else _NO_ENDS).get
         next_key = 0
         for each in batch:
+            run = each.run
             if each.create:
                 next_key = next_key + 1 if next_key else _next_key(db)
-                key = created[each.run] = next_key
+                key = created[run] = next_key
                 creates.append(_new_run(key, each, self._session))
                 if each.count:  # the key is new, so there is nothing to compare with
-                    firsts.append(_segment(key, each))
+                    follows.append(_segment((key << 32) + 1, each))
+                    ends[run] = ((key << 32) + 1 + each.count, each.epoch, each.chain)
+            elif not each.count:
+                key = created.get(run) or keys.get(run) or self._look_up(db, run)
+                changes.append(_change(key, each))
             else:
-                key = created.get(each.run) or keys.get(each.run) or self._look_up(db, each.run)
-                if each.count:
-                    advances.append(_advance(key, each))
-                    if each.changes_record:
-                        if each.status is None or each.workflow is not None or each.version is not None:
-                            changes.append(_change(key, each))
-                        else:
-                            said.append(_status_row(key, each))
+                end = known_end(run)
+                if end is not None and _is_after(end, each):
+                    place = end[0]
+                    key = place >> 32
+                    follows.append(_segment(place, each))
                 else:
-                    changes.append(_change(key, each))
+                    key = created.get(run) or keys.get(run) or self._look_up(db, run)
+                    place = (key << 32) + each.expected + 1
+                    advances.append(_advance(key, each))
+                ends[run] = (place + each.count, each.epoch, each.chain)
+                if each.changes_record:
+                    if each.status is None or each.workflow is not None or each.version is not None:
+                        changes.append(_change(key, each))
+                    else:
+                        said.append(_status_row(key, each))
+                    if each.release:
+                        del ends[run]
             if each.facts:
                 facts.append((key, each))
             if each.wake_at is not None or each.due is not None or each.taken or each.continues:
@@ -183,12 +231,12 @@ class Appender:
             if each.definitions:
                 definitions = {**each.definitions, **definitions}
         # A change looks for the head that its own events have made, so it comes after all events.
-        steps = ((_CREATE, creates), (_FIRST, firsts), (_ADVANCE, advances), (_SAY, said), (_CHANGE, changes))
+        steps = ((_CREATE, creates), (_ADVANCE, advances), (_FOLLOW, follows), (_SAY, said), (_CHANGE, changes))
         for statement, rows in steps:
             if rows and statement.execute(db, rows) != len(rows):
                 raise _NotAsExpected
-        if advances or firsts:
-            place, _, link, *_ = (advances or firsts)[-1]
+        if follows or advances:
+            place, _, link, *_ = (follows or advances)[-1]
             self.last = place, bytes(link)
         if facts:
             _keep(db, facts, loaded)
@@ -212,6 +260,7 @@ class Appender:
         """Keep what need not be looked up again, once it is committed: definitions are never removed."""
         if len(self._keys) + len(self._definitions) > _MOST_REMEMBERED:
             self._keys.clear()
+            self._ends.clear()
             self._definitions.clear()
         self._keys.update(created)
         self._definitions |= definitions
@@ -278,7 +327,7 @@ class Appender:
                 rival = db.execute(_KEY_RIVAL, (append.run,)).fetchone()
                 if rival[2] is not None:
                     return UniqueKeyTaken(append.run, *rival)
-        segment = _segment(key, append)
+        segment = _segment((key << 32) + append.expected + 1, append)
         if append.count:
             db.execute(_SEGMENT, segment)
         if row is not None:
@@ -376,10 +425,20 @@ def _came_of(append: Append) -> Row:
     return append.failures, append.dead_letters, finished_at, bound
 
 
-def _segment(key: int, append: Append) -> Row:
+def _is_after(end: _End, append: Append) -> bool:
+    """Whether *append* comes right after the *end* of the log that it is for, in its epoch."""
+    place, epoch, link = end
+    is_next = place & _PLACES == append.expected + 1 and epoch == append.epoch
+    return is_next and (append.previous is None or append.previous == link)
+
+
+def _segment(place: int, append: Append) -> Row:
     body = append.body
     return (
-        *((key << 32) + append.expected + 1, append.count, bytearray(append.chain), append.at),
+        place,
+        append.count,
+        bytearray(append.chain),
+        append.at,
         bytearray(body) if len(body) <= _COPIED else body,
     )
 

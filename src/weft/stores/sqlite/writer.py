@@ -154,6 +154,8 @@ class Writer(DatabaseThread):
         if callable(work):
             self._since_checkpoint += 1
             self._worked()
+            if self._appender is not None:
+                self._appender.doubt()
             super()._handle(db, work, future)
         elif has_large(work, self._large):
             self._ahead = _Ahead(Load(work, self._session, self._large), work, future)
