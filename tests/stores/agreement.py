@@ -26,6 +26,19 @@ def appends(draw: st.DrawFn) -> Append:
     create = draw(st.integers(0, 3)) == 0
     count = draw(st.integers(0, 2))
     number = draw(st.integers(0, 3))
+    if draw(st.integers(0, 2)) == 0:
+        return Append(
+            run=draw(st.sampled_from(RUNS)),
+            expected=draw(st.integers(0, 4)),
+            epoch=draw(st.sampled_from((1, 1, 1, 2, 3))),
+            count=1,
+            body=b"%d" % number,
+            chain=b"chain %d" % number,
+            previous=draw(st.sampled_from(LINKS)),
+            at=0.0,
+            again=draw(st.booleans()),
+            only_events=True,
+        )
     return Append(
         run=draw(st.sampled_from(RUNS)),
         create=create,

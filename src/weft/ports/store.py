@@ -214,6 +214,11 @@ class Append(msgspec.Struct, frozen=True, gc=False):  # thousands wait in a batc
     With *create*: the run that this one continues.  Its messages are messages for the new run from then on, also those
     that are posted later.
     """
+    only_events: bool = False
+    """
+    Whether it has nothing but events: every field after *previous* has its default, or is *again*.  Nearly all appends
+    are of this kind, and a store need not look at the other fields then.
+    """
 
     def __post_init__(self) -> None:
         if self.expected < 0 or (self.count <= 0 if self.body else self.count):

@@ -17,7 +17,7 @@ from weft.stores import SQLiteStore
 from weft.testing.contracts.cases import first, more, write
 
 MANY = [f"r{i}" for i in range(8)]
-"""So many runs that a batch of them is worth the question whether others have written."""
+"""As many runs as a batch has to have before the store asks whether others have written."""
 
 
 def test_data_that_cannot_be_stored_leaves_the_batch_alone(path: Path) -> None:

@@ -262,7 +262,9 @@ class UnsavedLog:
         if body is None:
             return None
         self.is_behind = False
-        lone = self._lone = Append(memory.run_id, known, 1, body, chain(link, body), at, self.epoch, link)
+        lone = self._lone = Append(
+            memory.run_id, known, 1, body, chain(link, body), at, self.epoch, link, only_events=True
+        )
         return lone
 
     def append(self, status: RunStatus, reason: str, at: float, most: int = MOST) -> Append | None:

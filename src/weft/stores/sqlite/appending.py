@@ -7,7 +7,7 @@ and why.  The two differ in nothing but speed.
 
 The compare-and-set reads the last segment of the run, unless it is known where that stands: this connection has written
 it, and since then it has done nothing but append, and no other connection has committed anything.  SQLite counts
-the latter (``pragma data_version``), and the number is read in the transaction, which nobody else can write in.
+the latter (``pragma data_version``), and the number is read in the transaction, when no other process can write.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Appender:
         return True
 
     def _known_ends(self, db: sqlite3.Connection) -> dict[RunId, _End]:
-        """Return where logs end; nobody else can write until the transaction of *db* is over."""
+        """Return where logs end; no other connection can write until the transaction of *db* is over."""
         version = db.execute("pragma data_version").fetchone()[0]
         if version != self._version:
             self._ends.clear()
@@ -194,6 +194,14 @@ class Appender:
         next_key = 0
         for each in batch:
             run = each.run
+            if each.only_events and (end := known_end(run)) is not None:  # the usual case, without a call
+                place, epoch, link = end
+                if link == each.previous and epoch == each.epoch and place & _PLACES == each.expected + 1:
+                    count, body, link = each.count, each.body, each.chain
+                    bound = bytearray(body) if len(body) <= _COPIED else body
+                    follows.append((place, count, bytearray(link), each.at, bound))
+                    ends[run] = (place + count, epoch, link)
+                    continue
             if each.create:
                 next_key = next_key + 1 if next_key else _next_key(db)
                 key = created[run] = next_key
