@@ -58,6 +58,7 @@ class UnsavedLog:
         "_encoded",
         "_encoder",
         "_every",
+        "_is_usual",
         "_link",
         "_lone",
         "_repeats_values",
@@ -128,6 +129,8 @@ class UnsavedLog:
         """The segment that is being stored, if large values stand beside its events."""
         self.is_dropped = False
         """Whether nothing more of it is to be written."""
+        self._is_usual = status == "running"
+        """Whether the store says that the run is running, and the next append may have only events."""
         self.is_behind = False
         """Whether the last append was too long for one segment, so that another one has to follow."""
         self._wake_at = wake_at
@@ -199,12 +202,14 @@ class UnsavedLog:
         if self._taken is None:
             self._taken = []
         self._taken.append(number)
+        self._is_usual = False
 
     def end_task(self, receipt: tuple[int, int]) -> None:
         """The outcome with this *receipt* is in the log: its place is free with the next append."""
         if self._tasks is None:
             self._tasks = []
         self._tasks.append(receipt)
+        self._is_usual = False
 
     def add_timer(self, key: Key, at: float) -> None:
         """Note that the wait at *key* is due *at* this time, at the latest."""
@@ -254,9 +259,7 @@ class UnsavedLog:
         """
         memory, known, link = self._run.memory, self.acknowledged, self._link
         log = memory.log
-        if self.status != "running" or len(log) != known + 1 or self.is_dropped or self._taken or self._tasks:
-            return None
-        if known + 1 >= self._snapshot_due:
+        if not self._is_usual or len(log) != known + 1 or known + 1 >= self._snapshot_due:
             return None
         body = lone_reaction(log[known])
         if body is None:
@@ -412,10 +415,11 @@ class UnsavedLog:
             self._tasks = self._tasks[len(append.tasks) :] or None
         if append.version is not None and append.version == self.version:
             self.version = None
+        self._is_usual = self.status == "running" and not (self._taken or self._tasks or self.is_dropped)
 
     def drop(self) -> None:
         """Write nothing more: what is not on its way to the store is forgotten."""
-        self.is_dropped = True
+        self.is_dropped, self._is_usual = True, False
 
 
 async def whole(

@@ -219,9 +219,9 @@ def fold_straight(worker: Worker, activation: Activation, outcome: Outcome) -> b
         return False
     if encoded is None and activation.node.only_delivers and not outcome.added:  # the usual case
         worker.units += 1
-        timing = None
-        if worker.monotonic() >= worker.untimed_until:
-            timing = worker.timing()
+        now, timing = worker.monotonic(), None
+        if now >= worker.untimed_until:
+            timing = worker.timing_at(now)
         react(worker.run.memory, activation, result, outcome.attempt, outcome.duration_ns, timing)
     else:
         worker.fold(activation, outcome, encoded)

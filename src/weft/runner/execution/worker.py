@@ -726,11 +726,15 @@ class Worker:
 
     def timing(self, waited: dict[Wait, float] | None = None) -> ev.Timing:
         """Return the time, for an event that happens now, and how long its component has *waited* before."""
-        self.untimed_until = self.monotonic() + ev.PRECISION
-        at = self.dispatcher.clock.time()
+        timing = self.timing_at(self.monotonic())
         if waited is None:
-            return ev.Timing(at)
-        return ev.Timing(at, **{reason: round(seconds, 6) for reason, seconds in waited.items()})
+            return timing
+        return ev.Timing(timing.at, **{reason: round(seconds, 6) for reason, seconds in waited.items()})
+
+    def timing_at(self, now: float) -> ev.Timing:
+        """Return the time, for an event that happens *now*, by the monotonic clock."""
+        self.untimed_until = now + ev.PRECISION
+        return ev.Timing(self.dispatcher.clock.time())
 
     # -- what the journal tells ------------------------------------------------------------------
 
@@ -761,28 +765,30 @@ class Worker:
 
     def committed(self, append: Append) -> None:
         """*append* is durable: what waited for it may start."""
-        unsaved = self.unsaved
+        unsaved, is_over = self.unsaved, False
         unsaved.stored(append)
         if self.values is not None:
             self.values.stored()
-        if append.create and bus.workflow_start:
-            self.report.begun(self.dispatcher.clock.time)
         if self.queue.barrier:
             self.queue.stored(unsaved.acknowledged)
             if self.taken_over is not None:
                 self.taken_over.stored()
-        if unsaved.is_behind:
-            self.checkpoint()
+        if not append.only_events:
+            is_over = append.release
+            if append.create and bus.workflow_start:
+                self.report.begun(self.dispatcher.clock.time)
+            if unsaved.is_behind:
+                self.checkpoint()
         if self.observer is not None:
             self.observer(self)
         try:  # what Dispatcher.guard does, without a call for each commit of each run
-            if append.release:
+            if is_over:
                 self._rest()
             else:
                 self.turn()
         except BaseException as error:  # noqa: BLE001 - it is handled there
             self.dispatcher.crashed(self, error)
-        if append.release:
+        if is_over:
             self.owner.over(self)
 
     def refused(self, error: Exception) -> None:
