@@ -37,8 +37,8 @@ A young collection takes 3 to 10 ms and a middle one up to 30, so no run is kept
 slices of work.  Garbage in cycles, such as a run that has left, stays until then: 200 MB at most, roughly.
 """
 
-MANY: Final = 256
-FEW: Final = 128
+MANY: Final = 64
+FEW: Final = 32
 """
 With "auto": how many live runs make full collections rare, and with fewer than how many they are as before.
 

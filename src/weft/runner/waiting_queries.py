@@ -264,7 +264,7 @@ class WaitingQueries:
             try:
                 return cast("Out", output_at(worker, ref))
             except HistoryNotLoaded:
-                return cast("Out", await self._answered(worker.run, lambda run: output_at(worker, ref, run)))
+                return cast("Out", await self._answered(worker.run, partial(output_at, worker, ref)))
         if found.status == "cancelled":
             raise RunClosed(ref.id, found.reason)
         stored = decode_outcome(found.outcome)
