@@ -18,7 +18,7 @@ import msgspec
 from weft.core.events import ErrorDetail, RunnableFailed
 from weft.core.functions.references import MISSING
 from weft.core.graph.outputs import Output
-from weft.core.run.input_results import failures_of, output_of_input, results_of
+from weft.core.run.input_results import failures_of, last_result, output_of_input, results_of
 from weft.core.run.run import Run
 from weft.errors import CorruptLog, NothingProduced, UnencodableValue
 from weft.log.value_decoder import Values
@@ -52,11 +52,14 @@ class RunOutcome(msgspec.Struct, frozen=True, gc=False):  # as untracked as the 
 
 def outcome_of(run: Run, ordinal: int) -> RunOutcome:
     """Return what came of the input *ordinal* of *run*; nothing if it has not had that input."""
-    if not 0 < ordinal <= run.memory.received:
+    memory = run.memory
+    if not 0 < ordinal <= memory.received:
         return RunOutcome(0, {})
+    failures = tuple(failures_of(run, ordinal)) if memory.failures else ()
+    returns = memory.workflow.returns
+    if type(returns) is Output and (value := last_result(memory, returns.component)) is not MISSING:
+        return RunOutcome(ordinal, {returns.component: value}, returns.component, value, None, failures)
     results = results_of(run, ordinal)
-    failures = tuple(failures_of(run, ordinal)) if run.memory.failures else ()
-    returns = run.memory.workflow.returns
     if type(returns) is Output and returns.component in results:  # the usual case
         return RunOutcome(ordinal, results, returns.component, results[returns.component], None, failures)
     try:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from weft import Policy, Run, Workflow, condition, each, reduce, step
 from weft.core.events import AnyEvent
-from weft.core.run.input_results import event_of, failures_of, output_of_input, results_of
+from weft.core.functions.references import MISSING
+from weft.core.run.input_results import event_of, failures_of, last_result, output_of_input, results_of
 from weft.errors import NoSuchLetter, NothingProduced
 
 
@@ -40,6 +41,25 @@ def test_the_result_of_an_input_is_what_a_run_of_this_input_alone_makes(values: 
 
     for ordinal, value in enumerate(values, start=1):
         assert results_of(run, ordinal) == fed(positive, value).results()
+
+
+@pytest.mark.parametrize("flow", [positive, two_leaves, sums], ids=lambda flow: flow.name)
+@pytest.mark.parametrize("values", [[1], [0], [2, 3]], ids=str)
+def test_the_last_event_of_a_run_is_its_result_or_is_not_taken_for_it(flow: Workflow, values: list[int]) -> None:
+    run = fed(flow, *([[value] for value in values] if flow is sums else values))
+    leaf = flow.leaves[0]
+
+    found = last_result(run.memory, leaf)
+
+    is_plain = flow is positive and values == [1]
+    assert (found is MISSING) is not (is_plain or (flow is sums and len(values) == 1))
+    assert found is MISSING or {leaf: found} == results_of(run, 1)
+
+
+def test_a_leaf_inside_an_each_is_not_the_result_of_its_last_element() -> None:
+    run = fed(Workflow("w", each(step(abs))), [1, 2])
+
+    assert last_result(run.memory, "abs") is MISSING
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=3), min_size=1, max_size=4))

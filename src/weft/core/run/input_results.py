@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
-from weft.core.events import FannedOut, InputReceived, RunnableFailed
+from weft.core.events import FannedOut, InputReceived, ReactionOccurred, RunnableFailed
 from weft.core.functions.references import MISSING
 from weft.core.graph.outputs import Output, fill
 from weft.errors import HistoryTruncated
@@ -41,6 +41,22 @@ def results_of(run: Queries, ordinal: int) -> dict[str, Any]:
         return run.results()
     found = {name: _result(run, name, ordinal) for name in run.memory.workflow.leaves}
     return {name: value for name, value in found.items() if value is not MISSING}
+
+
+def last_result(memory: Memory, name: str) -> Any:
+    """
+    Return what *name*, the only leaf, has made of the only input, if that is the last event of the log; else MISSING.
+
+    It is what :func:`results_of` returns, for nearly all runs that have just finished.
+    """
+    log, workflow = memory.log, memory.workflow
+    last = log[-1]
+    if type(last) is not ReactionOccurred or last.component != name or len(workflow.leaves) != 1:
+        return MISSING
+    is_plain = memory.received == 1 and memory.keyed is None and type(log) is list and not memory.lineage.void
+    if not is_plain or name not in workflow.leaves or workflow.wiring.regions[name] is not None:
+        return MISSING
+    return last.value
 
 
 def output_of_input(run: Queries, ordinal: int) -> Any:
