@@ -257,7 +257,8 @@ class WaitingQueries:
             found = here if is_done(here) else await self._runtime.waiters.done(here)
         else:
             found = await self._done(ref, timeout, of_input=True)
-        if (moved := await self._moved(ref, found)) is not None:
+        is_whole = isinstance(found, Worker) and found.run.memory.successor is None  # the usual case
+        if not is_whole and (moved := await self._moved(ref, found)) is not None:
             return cast("Out", await self.result(AsyncHandle(self, moved), timeout))
         if isinstance(found, Worker):
             worker = found

@@ -151,7 +151,8 @@ class Runnable(msgspec.Struct, eq=False):
             if self.transaction is None:
                 raise NoTransactions(self.node.name)
             return self.transaction.call(self.node, self.args, self.kwargs)
-        return self.node.call(*self.args, **self.kwargs)
+        kwargs = self.kwargs
+        return self.node.call(*self.args, **kwargs) if kwargs else self.node.call(*self.args)
 
     def enter(self) -> None:
         """Get the context ready in which the function is about to be called."""
