@@ -6,6 +6,7 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from weft.cli.progress import Progress
 from weft.cli.screen import Screen
@@ -21,16 +22,20 @@ class Terminal(Screen):
             file=self.written, force_terminal=True, width=40, highlight=False, markup=False, soft_wrap=True
         )
 
+    def plain_lines(self) -> list[str]:
+        """Return what was printed, without colours and without spaces at the ends."""
+        return [Text.from_ansi(line).plain.rstrip() for line in self.written.getvalue().splitlines()]
 
-ROWS = [("an-id-of-some-length", "running", "a very long remark that cannot fit in here")]
+
+ROWS = [("an-id", "running", "a very long remark that cannot fit in here")]
 
 
 def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
     Screen().table(("ID", "STATUS", ""), ROWS)
 
     assert capsys.readouterr().out.splitlines() == [
-        "ID                    STATUS",
-        "an-id-of-some-length  running  a very long remark that cannot fit in here",
+        "ID     STATUS",
+        "an-id  running  a very long remark that cannot fit in here",
     ]
 
 
@@ -45,10 +50,32 @@ def test_a_terminal_gets_lines_that_fit_and_whole_ids() -> None:
 
     screen.table(("ID", "STATUS", ""), ROWS)
 
-    lines = screen.written.getvalue().splitlines()
-    assert max(map(len, lines[1:])) <= 40
-    assert "an-id-of-some-length  running" in lines[1]
-    assert len(lines) > 2
+    assert screen.plain_lines() == [
+        "ID     STATUS",
+        "an-id  running  a very long remark that",
+        "                cannot fit in here",
+    ]
+
+
+def test_a_terminal_that_is_too_narrow_for_ids_gets_them_above_the_other_columns() -> None:
+    screen = Terminal()
+
+    screen.table(("ID", "STATUS", "OWNER"), [("2fdf8c5cec7743c4a8b8aa4de53a0385", "running", "process 4711 on shop")])
+
+    assert screen.plain_lines() == [
+        "ID",
+        "  STATUS   OWNER",
+        "2fdf8c5cec7743c4a8b8aa4de53a0385",
+        "  running  process 4711 on shop",
+    ]
+
+
+def test_a_terminal_that_is_too_narrow_for_anything_gets_whole_lines() -> None:
+    screen = Terminal()
+
+    screen.table(("A", "B", "C"), [("a" * 20, "b" * 38, "c" * 20)])
+
+    assert screen.plain_lines()[1] == f"{'a' * 20}  {'b' * 38}  {'c' * 20}"
 
 
 def test_markup_in_what_is_stored_is_only_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,14 +8,14 @@ import json
 import os
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from itertools import chain, repeat
 from shlex import quote
-from typing import Any
+from typing import Any, Final
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.status import Status
-from rich.table import Table
 from rich.text import Text
 
 from weft.errors import (
@@ -28,6 +28,11 @@ from weft.errors import (
     WeftError,
 )
 from weft.views.text import as_json, plain
+
+_GAP: Final = 2
+"""How many columns are between two columns of a table."""
+_NARROWEST: Final = 20
+"""How far the last column of a table is folded at most."""
 
 
 class _DetachableConsole(Console):
@@ -105,18 +110,34 @@ class Screen:
         self.out.file.flush()
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, indent: str = "") -> None:
-        """Print *rows* under their headings; without a terminal nothing is shortened or folded."""
-        if self.is_terminal:
-            lines = [[plain(cell) for cell in row] for row in rows]
-            table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
-            for place, column in enumerate(columns):  # text that does not fit is folded, in the last column first
-                heading = Text(column if place else f"{indent}{column}")
-                table.add_column(heading, overflow="fold", no_wrap=place < len(columns) - 1)
-            for row in lines:
-                table.add_row(*(Text(f"{indent}{cell}" if i == 0 else cell) for i, cell in enumerate(row)))
-            self.out.print(table, soft_wrap=False)
+        """
+        Print *rows* under their headings, and lose nothing of them.
+
+        A terminal that is too narrow gets the last column folded; where that is not enough, the first column above
+        the others; and else whole lines, as a program at the end of a pipe does.
+        """
+        lines = [list(columns), *([plain(cell) for cell in row] for row in rows)]
+        widths = [max(map(cell_len, column)) + _GAP for column in zip(*lines, strict=True)]
+        needed = sum(widths[:-1]) + min(widths[-1] - _GAP, _NARROWEST)
+        room = self.out.width - cell_len(indent) if self.is_terminal else 0
+        if needed <= room:
+            shown = [self._folded(row, widths, room) for row in lines]
+        elif len(columns) > 2 and needed - widths[0] + _GAP <= room:
+            widths[1] += _GAP
+            shown = [[row[0], *self._folded([" " * _GAP + row[1], *row[2:]], widths[1:], room)] for row in lines]
         else:
-            self.columns([columns, *rows], [0] * len(columns), indent=indent)
+            self.columns(lines, [0] * len(columns), indent=indent)
+            return
+        for style, row in zip(chain(["bold"], repeat("")), shown, strict=False):
+            for line in row:
+                self.out.print(Text(f"{indent}{line}", style=style))
+
+    def _folded(self, row: Sequence[str], widths: Sequence[int], room: int) -> list[str]:
+        """Return *row* in columns of these *widths*, the last one folded, so that it fits into *room* columns."""
+        before = "".join(_filled(cell, width) for cell, width in zip(row[:-1], widths[:-1], strict=True))
+        taken = cell_len(before)
+        first, *others = [part.plain for part in Text(row[-1]).wrap(self.out, room - taken, overflow="fold")] or [""]
+        return [f"{before}{first}".rstrip(), *(f"{' ' * taken}{other}".rstrip() for other in others)]
 
     def columns(self, rows: Iterable[Sequence[str]], widths: list[int], *, indent: str = "") -> None:
         """Print *rows* in columns of at least these *widths*, which grow with their content."""
@@ -124,8 +145,13 @@ class Screen:
         for row in lines:
             widths[:] = [max(width, cell_len(cell)) for width, cell in zip(widths, row, strict=True)]
         for row in lines:
-            padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
-            self.line(f"{indent}{'  '.join(padded)}".rstrip())
+            filled = (_filled(cell, width + _GAP) for cell, width in zip(row, widths, strict=True))
+            self.line(f"{indent}{''.join(filled)}".rstrip())
+
+
+def _filled(cell: str, width: int) -> str:
+    """Return *cell* with spaces behind it, in as many columns of a terminal as *width* says."""
+    return cell + " " * (width - cell_len(cell))
 
 
 def text_of(error: WeftError) -> str:
