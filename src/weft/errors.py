@@ -935,13 +935,20 @@ class WorkflowNotFound(CommandError, LookupError):
 
 
 class CodeNotImported(CommandError, LookupError):
-    """The run needs *functions*, by component, that are not imported here; nothing was changed."""
+    """
+    The run needs *functions*, by component, that are not imported here; nothing was changed.
 
-    def __init__(self, run_id: str, functions: Mapping[str, str], *, needs_workflow: bool = False) -> None:
+    Args:
+        modules: the modules that have them, as far as the stored definition names them.
+    """
+
+    def __init__(
+        self, run_id: str, functions: Mapping[str, str], modules: Sequence[str] = (), *, needs_workflow: bool = False
+    ) -> None:
         listed = ", ".join(f"{name} ({label})" if label else name for name, label in functions.items())
+        option = " ".join(f"--import {module}" for module in modules) or "--import with its module"
         advice = (
-            "pass --import with its module, which needs the workflow at its top level if it has lambdas or local "
-            "functions"
+            f"pass {option}; if it has lambdas or local functions, the workflow must be at the top level there"
             if not needs_workflow
             else "it has no name to be found by, and no imported module has this workflow at its top level: put the "
             f"workflow at the top level of a module, or resume from Python: resume({run_id!r}, workflow=the_workflow)"
@@ -1149,10 +1156,11 @@ class InvalidAppend(StoreError, ValueError):
 
 
 class StoreNotFound(StoreError, LookupError):
-    """There is no store to look at."""
+    """There is no store to look at, for *reason*."""
 
-    def __init__(self, where: str) -> None:
-        super().__init__(f"{where}; name the file that a SQLiteStore(...) was opened on")
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; name the file that a SQLiteStore(...) was opened on")
+        self.reason = reason
 
 
 class InvalidStoreOption(StoreError, ValueError):

@@ -160,14 +160,27 @@ def test_an_answer_of_a_class_needs_no_code_where_it_is_sent(bank: Any) -> None:
         (["send", "nobody", "1"], 1, "no run 'nobody' is stored here; weft ls"),
         (["cancel", "good"], 1, "has completed"),
         (["retry", "good"], 1, "has completed"),
-        (["retry", "bad"], 1, "needs code that is not here"),
-        (["fork", "good"], 1, "needs code that is not here"),
+        (
+            ["retry", "bad"],
+            1,
+            "needs code that is not here: total (bank.total), charge (bank.charge); pass --import bank;",
+        ),
+        (["fork", "good"], 1, "pass --import bank; if it has lambdas or local functions, the workflow must be"),
         (["fork", "good", "--value", "1"], 2, "which value is edited?"),
         (["upgrade", "asks", "bank:longer"], 1, "another version of 'asked'"),
-        (["upgrade", "bad", "bank:nothing"], 1, "bank:nothing: there is no such name"),
+        (
+            ["upgrade", "bad", "bank:nothing"],
+            1,
+            "bank:nothing: there is no such name, and the module has the workflows pay,",
+        ),
+        (["upgrade", "bad", "no.py:pay"], 1, "cannot import 'no.py': FileNotFoundError: there is no such file"),
         (["export", "good", "no/such/folder"], 1, "cannot be written"),
         (["import", "nothing.weft"], 1, "cannot be read"),
-        (["import", "bank.py"], 1, "weft: "),
+        (
+            ["import", "bank.py"],
+            1,
+            "bank.py cannot be imported: this is not a run that was exported; name a file of weft",
+        ),
         (["diff", "good", "nobody"], 2, "no run 'nobody'"),
         (["explain", "good", "nothing"], 1, "no component 'nothing'"),
         (["graph", "nobody"], 1, "no run 'nobody'"),
@@ -192,6 +205,13 @@ def test_a_refusal_is_a_line_that_says_why_and_changes_nothing(
         assert said.err.count("\n") == 1
     with SQLiteView(bank.file) as view:
         assert {record.id: record.head for record in view.list()} == before
+
+
+def test_a_failure_to_retry_that_is_not_there_is_said_in_words_of_the_command_line(bank: Any) -> None:
+    said = bank.command("retry", "bad", "total", "--import", "bank")
+
+    assert said.code == 1
+    assert said.err.endswith("weft: there is no failure of 'total' to retry; weft show lists what has failed\n")
 
 
 def test_an_input_is_left_for_a_run_that_is_open(bank: Any) -> None:

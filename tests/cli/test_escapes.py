@@ -98,6 +98,13 @@ def test_no_control_character_of_what_is_stored_is_printed(
     assert [each for each in (*FORBIDDEN, *(() if is_terminal else ("\x1b",))) if each in printed] == []
 
 
+def test_an_error_that_proposes_a_command_is_one_line(weft: Callable[..., Any], file: Path) -> None:
+    said = weft("send", RUN, "1", "--store", file)
+
+    assert said.err.count("\n") == 1
+    assert r"or weft fork $'run\x1b]0;owned" in said.err
+
+
 def _press_control_c(_: float) -> None:
     raise KeyboardInterrupt
 

@@ -142,6 +142,12 @@ def test_what_cannot_run_is_said_in_a_line(work: Any, arguments: list[str], code
     assert "Traceback" not in said.err
 
 
+def test_that_nothing_is_kept_is_not_said_of_a_run_that_cannot_begin(work: Any) -> None:
+    said = work.command("run", "work:nothing", "--input", "1")
+
+    assert said.err.startswith("weft: work:nothing")
+
+
 class Terminal:
     """A command in a terminal of 100 columns."""
 

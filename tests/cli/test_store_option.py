@@ -82,6 +82,17 @@ def test_a_command_without_a_store_says_in_one_line_how_to_name_one(weft: Callab
         assert said.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(("command", "code"), [(["ls"], 1), (["show", "r"], 1), (["ui"], 1), (["doctor"], 2)])
+def test_a_file_that_is_not_there_is_not_created(
+    weft: Callable[..., Any], here: Path, command: list[str], code: int
+) -> None:
+    said = weft(*command, "--store", "nothing.db")
+
+    assert (said.code, said.out) == (code, "")
+    assert said.err.endswith("nothing.db; name another file with --store, or let weft run create it\n")
+    assert not (here / "nothing.db").exists()
+
+
 @pytest.mark.parametrize("content", ["store = ", "store = 7", "tool = 1\nstore = [1]"])
 def test_a_file_that_makes_no_sense_is_named(here: Path, content: str) -> None:
     (here / "weft.toml").write_text(content, encoding="utf-8")

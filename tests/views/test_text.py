@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from typing import Any
 
 import pytest
 
 from weft.log import Record
-from weft.views.text import ago, as_json, count, plain, shown, stamp, took
+from weft.views.text import ago, as_json, count, plain, shown, stamp, took, word
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,20 @@ from weft.views.text import ago, as_json, count, plain, shown, stamp, took
 def test_what_is_not_printable_is_escaped(text: str, safe: str) -> None:
     assert plain(text) == safe
     assert plain(text).isprintable()
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "two words", "it's", "\x1b[31m\n", "it's \\ \x07", "\x9bm \u202e", "\U000e0001"]
+)
+def test_a_shell_reads_a_word_as_what_was_written(text: str) -> None:
+    assert word(text).isprintable()
+    said = subprocess.run(
+        ["bash", "-c", f"printf %s {word(text)}"],  # noqa: S607 - the shell that this is for
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        check=True,
+    )
+    assert said.stdout.decode() == text
 
 
 def test_a_value_is_shown_on_one_short_line() -> None:

@@ -5,10 +5,10 @@ Changes stored runs: through the inbox of the run if another process has it, or 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -27,6 +27,7 @@ from weft.errors import CodeNotImported
 from weft.ports.store import FINISHED
 from weft.views import importing
 from weft.views.code import modules_of
+from weft.views.text import word
 
 if TYPE_CHECKING:
     from weft.core.run.run import Run
@@ -65,7 +66,7 @@ def told_later(screen: Screen, url: StoreUrl, source: Source, run: str, what: st
     elif source.workers():
         screen.note("the next worker that claims it takes it up")
     else:
-        command = f"weft resume {quote(run)}{importing(modules_of(source.read(run).run().workflow))}{url.option}"
+        command = f"weft resume {word(run)}{importing(modules_of(source.read(run).run().workflow))}{url.option}"
         screen.note(f"no process drives it; to go on: {command}")
 
 
@@ -96,7 +97,8 @@ def check_code(run: Run, *, has_imported: bool) -> None:
     if missing:
         is_imported = has_imported and all(reason in ONLY_HANDED_OVER for _, reason in missing.values())
         functions = {name: function for name, (function, _) in missing.items()}
-        raise CodeNotImported(run.id, functions, needs_workflow=is_imported)
+        modules = [each for each in modules_of(run.workflow) if each not in sys.modules]
+        raise CodeNotImported(run.id, functions, modules, needs_workflow=is_imported)
 
 
 def with_code(source: Source, run: str, workflows: list[Workflow], *, has_imported: bool) -> Run:
@@ -213,5 +215,5 @@ def _interrupted(screen: Screen, url: StoreUrl, run: str | None, goes_on_with: s
         screen.complain(f"stopped; {run} has {record.status} and is kept in {url.shown}")
         return
     events = f"{record.head:,} event{'' if record.head == 1 else 's'}"
-    command = f"weft resume {quote(run)}{goes_on_with}{url.option}"
+    command = f"weft resume {word(run)}{goes_on_with}{url.option}"
     screen.complain(f"stopped; {events} of {run} are kept in {url.shown}; to go on: {command}")

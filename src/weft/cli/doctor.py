@@ -17,7 +17,7 @@ from weft.cli.installation import installation
 from weft.cli.left_alone import remarks
 from weft.cli.options import Schema
 from weft.cli.repair import repair as mend
-from weft.cli.screen import Screen, errors_in_one_line
+from weft.cli.screen import Screen, errors_in_one_line, text_of
 from weft.cli.source import FileSource
 from weft.cli.store_option import StoreOption, StoreUrl, located
 from weft.errors import CommandError, CorruptStore, InvalidStoreOption, StoreNotFound, StoreNotNamed, WeftError
@@ -146,7 +146,7 @@ def _check_file(screen: Screen, file: Path, option: str, *, quick: bool, repair:
     except CorruptStore as error:
         verdict, why = "damaged", str(error)
     except WeftError as error:
-        verdict, why = "unreadable", str(error)
+        verdict, why = "unreadable", text_of(error)
     if kinds[True] and verdict == "fine":
         verdict = "damaged"
     mended: list[tuple[str, int]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ from weft.cli.looking import looking
 from weft.cli.options import AsJson, RunId
 from weft.cli.screen import Screen
 from weft.cli.store_option import StoreOption
+from weft.views.text import word
 
 
 def explain(
@@ -39,7 +39,7 @@ def explain(
             return
         texts = [list(each.lines()) for each in explained]  # all, before one is printed: a cause may have been removed
         if not texts:
-            screen.note(f"{run} has no results yet; name a component: weft show {quote(run)} lists them")
+            screen.note(f"{run} has no results yet; name a component: weft show {word(run)} lists them")
         for number, lines in enumerate(texts):
             if number:
                 screen.line()

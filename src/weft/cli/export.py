@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 from typing import Annotated
 
 import typer
@@ -11,9 +10,10 @@ import typer
 from weft.cli.options import AsJson, By, RunId, caller
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import StoreOption, located
-from weft.errors import CommandError
+from weft.errors import CommandError, CorruptLog
 from weft.views import importing
 from weft.views.code import modules_of
+from weft.views.text import word
 
 
 def export(
@@ -68,6 +68,8 @@ def import_run(
                 id = runner.import_run(file, new_id, by=caller(by)).id
             except OSError as error:
                 raise CommandError(f"{file} cannot be read: {error.strerror}; name a file of weft export") from error
+            except CorruptLog as error:
+                raise CommandError(f"{file} cannot be imported: {error}; name a file of weft export") from error
             record = runner.find(id)
             modules = modules_of(runner.get(id).workflow)
     if as_json:
@@ -75,4 +77,4 @@ def import_run(
         return
     screen.line(f"{id}: {record.head:,} events are in {url.shown}, {record.status}")
     if record.status == "parked":
-        screen.note(f"to continue it: weft resume {quote(id)}{importing(modules)}{url.option}")
+        screen.note(f"to continue it: weft resume {word(id)}{importing(modules)}{url.option}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from weft.cli.source import FileSource
@@ -13,7 +12,7 @@ from weft.ports.checkup import Finding
 from weft.ports.store import DUE, FINISHED, RunRecord
 from weft.views import Undriven, importing, undriven
 from weft.views.code import modules_of
-from weft.views.text import ago, count
+from weft.views.text import ago, count, word
 
 if TYPE_CHECKING:
     from weft.cli.source import Source
@@ -92,7 +91,7 @@ def _untaken(source: Source, option: str) -> Iterable[Finding]:
             waiting.append((record, number, at))
     if waiting:
         records = [record for record, *_ in waiting]
-        ids = " ".join(quote(record.id) for record in records[:_LISTED])
+        ids = " ".join(word(record.id) for record in records[:_LISTED])
         more = "" if len(records) <= _LISTED else ", and the others likewise"
         oldest = ago(time.time() - min(at for *_, at in waiting))
         yield Finding(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rich.console import Group
@@ -19,7 +18,7 @@ from weft.cli.glyphs import glyph, style
 from weft.cli.screen import Screen
 from weft.core.draw.progress import duration
 from weft.views.component_tree import TreeLine, component_tree
-from weft.views.text import plain
+from weft.views.text import plain, word
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -157,8 +156,8 @@ def awaited(run: Run) -> list[str]:
 def answers(run: Run, option: str) -> list[str]:
     """Return the commands that answer what *run* waits for; *option* names its store."""
     if option.strip() == "--store memory:":  # no other process can see it
-        return [f"waits for {quote(signal)}; to answer it, run it with --store runs.db" for signal in awaited(run)]
-    return [f"to answer: weft signal {quote(run.id)} {quote(signal)} VALUE{option}" for signal in awaited(run)]
+        return [f"waits for {word(signal)}; to answer it, run it with --store runs.db" for signal in awaited(run)]
+    return [f"to answer: weft signal {word(run.id)} {word(signal)} VALUE{option}" for signal in awaited(run)]
 
 
 class LiveView:

@@ -76,7 +76,9 @@ def workflow_at(where: str) -> Workflow:
         raise WorkflowNotFound(where, has)
     found: Any = getattr(imported_module, name, None)
     if not isinstance(found, Workflow):
-        raise WorkflowNotFound(where, "there is no such name" if found is None else f"that is {type(found).__name__}")
+        what = "there is no such name" if found is None else f"that is {type(found).__name__}"
+        names = [key for key, value in vars(imported_module).items() if isinstance(value, Workflow)]
+        raise WorkflowNotFound(where, f"{what}, and the module has the workflows {', '.join(names)}" if names else what)
     return found  # pyright: ignore[reportUnknownVariableType] - a workflow of anything
 
 
@@ -110,6 +112,8 @@ def is_workflow(where: str) -> bool:
 
 def _import(name: str) -> ModuleType:
     file = Path(name).resolve() if name.endswith(".py") else None
+    if file is not None and not file.is_file():
+        raise ImportFailed(name, FileNotFoundError("there is no such file"), is_found=True)
     folder, module = (Path.cwd(), name) if file is None else _home(file)
     if str(folder) not in sys.path and not (file is None and "" in sys.path):
         sys.path.insert(0, str(folder))

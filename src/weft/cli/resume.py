@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from shlex import quote
 from typing import Annotated, Any
 
 import msgspec
@@ -34,7 +33,7 @@ from weft.errors import DamagedRow, RunClosed, RunOwned, WeftError
 from weft.ports.store import DUE, FINISHED, RunRecord
 from weft.runner import AsyncRunner, WorkerHooks
 from weft.typing import RunId
-from weft.views.text import count
+from weft.views.text import count, word
 
 _AT_ONCE = 1_000  # runs that are in memory
 
@@ -217,5 +216,5 @@ async def _tell_waits(runner: AsyncRunner, run_id: RunId, screen: Screen, option
             run: Run = await runner.wait_until(run_id, lambda run: bool(untold(run)))
             for name in untold(run):
                 screen.note(f"{run_id}: waits for the signal {name!r}; Ctrl-C ends this, and it goes on waiting")
-                screen.note(f"{run_id}: to answer: weft signal {quote(run_id)} {quote(name)} VALUE{option}")
+                screen.note(f"{run_id}: to answer: weft signal {word(run_id)} {word(name)} VALUE{option}")
                 told.append(name)

@@ -44,9 +44,10 @@ def run(
             url = located(store, memory=True)
         except StoreNotNamed:
             url = MEMORY
-            screen.note("no store is named, so nothing is kept: --store runs.db keeps the run")
         found = workflow_at(workflow)
         known = {} if context is None else context_at(context)
+        if url is MEMORY:
+            screen.note("no store is named, so nothing is kept: --store runs.db keeps the run")
 
         async def begin(runner: Any) -> Any:
             handle = await runner.start(found, given, id=id, by=caller(by))

@@ -9,7 +9,6 @@ import os
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import chain, repeat
-from shlex import quote
 from typing import Any, Final
 
 import typer
@@ -20,14 +19,16 @@ from rich.text import Text
 
 from weft.errors import (
     HistoryTruncated,
+    NoSuchLetter,
     RunClosed,
     RunExists,
     RunNotFound,
     ScheduleNotFound,
+    StoreNotFound,
     StoreNotNamed,
     WeftError,
 )
-from weft.views.text import as_json, plain
+from weft.views.text import as_json, plain, word
 
 _GAP: Final = 2
 """How many columns are between two columns of a table."""
@@ -167,6 +168,10 @@ def text_of(error: WeftError) -> str:
         )
     if isinstance(error, RunClosed):
         return _closed(error)
+    if isinstance(error, NoSuchLetter):
+        return f"there is no failure of {error.which!r} to retry; weft show lists what has failed"
+    if isinstance(error, StoreNotFound):
+        return f"{error.reason}; name another file with --store, or let weft run create it"
     if isinstance(error, ScheduleNotFound):
         return f"no schedule {error.name!r} is stored here; weft schedules lists those that are"
     return " ".join(str(error).split("\n"))  # the message of a step's error may have several lines
@@ -174,7 +179,7 @@ def text_of(error: WeftError) -> str:
 
 def _closed(error: RunClosed) -> str:
     """Return why a run accepts nothing more, and the command that helps."""
-    run = quote(error.run_id)
+    run = word(error.run_id)
     match error.status:
         case "cancelled":
             why, advice = f"was cancelled ({error.reason or 'no reason given'})", "start another one with weft run"

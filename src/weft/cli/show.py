@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from shlex import quote
 from typing import Annotated, Any
 
 import msgspec
@@ -31,7 +30,7 @@ from weft.ports.store import DUE, FINISHED, RunRecord
 from weft.views import Undriven, attention, importing
 from weft.views.code import modules_of
 from weft.views.event_text import error_line
-from weft.views.text import ago, count, shown, stamp, took
+from weft.views.text import ago, count, shown, stamp, took, word
 
 _PAUSE = 0.2
 """Seconds between two reads of a run that is followed, at least."""
@@ -126,7 +125,7 @@ def _attention(screen: Screen, found: stored.Stored, run: Run, left: Undriven | 
 def _commands(run: Run, actions: set[str], left: Undriven | None, option: str) -> list[str]:
     """Return the commands for *actions*, each with its purpose."""
     commands = answers(run, option) if "answer" in actions else []
-    code = f"{quote(run.id)}{importing(modules_of(run.workflow))}{option}"
+    code = f"{word(run.id)}{importing(modules_of(run.workflow))}{option}"
     if "retry" in actions:
         commands.append(f"to run it again: weft retry {code}")
     if left is not None:

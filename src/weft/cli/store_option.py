@@ -13,13 +13,13 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from weft.errors import CommandError, StoreNotNamed
+from weft.views.text import word
 
 VARIABLE = "WEFT_STORE"
 _PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^@]*(?=@)")
@@ -70,7 +70,7 @@ class StoreUrl(msgspec.Struct, frozen=True):
     @property
     def option(self) -> str:
         """The option that names it in a command that a message proposes; empty if that can be left out."""
-        return f" --store {quote(self.shown)}" if self.is_given else ""
+        return f" --store {word(self.shown)}" if self.is_given else ""
 
 
 def located(given: str | None, *, memory: bool = False) -> StoreUrl:

@@ -15,7 +15,6 @@ The parts of a run that need attention, the most urgent first: one line for each
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -27,7 +26,7 @@ from weft.core.run.deadlines import open_deadlines
 from weft.errors import StepCancelled
 from weft.ports.store import DUE, RunRecord
 from weft.views.order import in_order
-from weft.views.text import ago, count, error_text
+from weft.views.text import ago, count, error_text, word
 
 if TYPE_CHECKING:
     from weft.core.run.run import Run
@@ -108,7 +107,7 @@ def undriven(
     """
     if record.status not in DUE or record.owner is not None or workers:
         return None
-    command = "weft worker" if workers is not None else f"weft resume {quote(record.id)}"
+    command = "weft worker" if workers is not None else f"weft resume {word(record.id)}"
     is_of_fleet = workers is not None
     return Undriven(record.updated_at, record.owner_died, is_of_fleet, f"{command}{importing(modules)}{option}")
 
@@ -120,7 +119,7 @@ def importing(modules: Sequence[str]) -> str:
     >>> importing(["shop", "shop.mail"]), importing([])
     (' --import shop --import shop.mail', ' --import MODULE')
     """
-    return "".join(f" --import {quote(module)}" for module in modules) or " --import MODULE"
+    return "".join(f" --import {word(module)}" for module in modules) or " --import MODULE"
 
 
 def strip(run: Run) -> tuple[Cell, ...]:

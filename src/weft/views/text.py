@@ -5,6 +5,8 @@ Stored values may contain anything; no control character of them reaches the ter
 
     >>> plain("red \x1b[31m alert")
     'red \\x1b[31m alert'
+    >>> word("order 7"), word("a\x1b[0m")
+    ("'order 7'", "$'a\\x1b[0m'")
     >>> shown(list(range(100)), longest=20)
     '[0, 1, 2, 3, 4, 5...'
     >>> ago(7_300.0)
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from shlex import quote
 from typing import Any, cast
 
 from weft.log import Record
@@ -32,6 +35,22 @@ def plain(text: str) -> str:
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode("ascii") for each in text
     )
+
+
+def word(text: str) -> str:
+    """Return *text* as one word of a command for bash or zsh, on one line: what is not printable is escaped."""
+    if text.isprintable():
+        return quote(text)
+    return f"$'{''.join(map(_escaped, text))}'"
+
+
+def _escaped(character: str) -> str:
+    if character in "'\\":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x80 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def shown(value: object, longest: int | None = LONGEST) -> str:

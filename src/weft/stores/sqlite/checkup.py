@@ -169,7 +169,7 @@ class Checkup:
     def _pragma_findings(self, db: sqlite3.Connection, pragma: str) -> Iterator[Finding]:
         for (said,) in reading.fetched(db, f"pragma {pragma}({_MOST})", ()):
             if said != "ok":
-                yield Finding(where="pages", what=f"SQLite says: {said}", next=_PAGES)
+                yield Finding(where="pages", what=f"SQLite says: {' '.join(said.split())}", next=_PAGES)
 
     def _sessions(self, db: sqlite3.Connection) -> Iterator[Finding]:
         for key, token, pid, host in reading.fetched(db, "select key, token, pid, host from sessions", ()):
