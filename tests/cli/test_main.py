@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from weft import Runner, Workflow, step
+from weft.cli.app import app
 from weft.stores import SQLiteStore
 
 WITHOUT = (
@@ -40,6 +43,25 @@ def test_help_lists_the_commands(shop: Any) -> None:
     said = shop.command("--help")
 
     assert [word for word in ("ls", "show", "log", "resume", "doctor", "demo") if f"  {word} " not in said.out] == []
+
+
+@pytest.mark.parametrize("group", [[], ["schedules"], ["jobs"]])
+def test_help_has_every_command_in_a_section_and_on_a_whole_line(weft: Callable[..., Any], group: list[str]) -> None:
+    said = weft(*group, "--help").out
+
+    assert [line for line in said.splitlines() if line.endswith("...") and "[ARGS]" not in line] == []
+    assert "None:" not in said
+
+
+def test_every_command_that_answers_can_answer_in_json() -> None:
+    without = {"init", "demo", "ui", "worker"}  # they make files, tell a story, and serve
+    groups = [app, *(each.typer_instance for each in app.registered_groups)]
+    commands = [each for group in groups for each in group.registered_commands]
+    callbacks = {each.name or str(getattr(each.callback, "__name__", "")): each.callback for each in commands}
+
+    have = {name for name, callback in callbacks.items() if callback and "as_json" in signature(callback).parameters}
+
+    assert callbacks.keys() - have == without
 
 
 def test_what_a_poor_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:

@@ -32,4 +32,4 @@ def test_no_command_at_all_is_answered_with_the_list_of_them(weft: Callable[...,
     said = weft()
 
     assert said.code == 2
-    assert "Commands:" in said.out + said.err
+    assert "Look at runs:" in said.out + said.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -69,6 +70,18 @@ def test_a_run_whose_code_was_not_imported_is_left_as_it_is(weft: Callable[..., 
     assert "send (shop.send)" in said.err
     assert "--import" in said.err
     assert head(killed.file) == before
+
+
+def test_as_json_each_run_is_one_object_whether_it_went_on_or_had_ended(killed: Any) -> None:
+    killed.open()
+
+    went_on = killed.command("resume", "--store", "runs.db", "greeting", "--import", "shop", "--json")
+    had_ended = killed.command("resume", "--store", "runs.db", "greeting", "--json")
+
+    assert (went_on.code, had_ended.code) == (0, 0)
+    assert json.loads(went_on.out) == json.loads(had_ended.out)
+    assert json.loads(went_on.out).keys() == {"run", "status", "events", "results", "failures"}
+    assert json.loads(went_on.out)["status"] == "completed"
 
 
 def test_an_import_that_cannot_help_a_local_function_is_not_asked_for_again(shop: Any) -> None:

@@ -46,29 +46,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(init)
-app.command()(run)
-_LOOK = (ls, top, show, log, explain, graph, diff, verify, versions)
-_ACT = (resume, send, signal, cancel, retry, fork, upgrade, export)
-for command in (*_LOOK, *_ACT):
-    app.command()(command)
-app.command("import")(import_run)
-app.command()(doctor)
-app.command()(ui)
-app.command()(worker)
-app.command()(limits)
-app.add_typer(schedules)
-app.add_typer(jobs)
-app.command()(workers)
-app.command()(drain)
-app.command()(migrate)
+_BEGIN, _LOOK, _ACT, _OPERATE = "Begin", "Look at runs", "Act on runs", "Operate"
+for section, commands in {
+    _BEGIN: (init, run),
+    _LOOK: (ls, top, show, log, explain, graph, diff, verify, versions, ui),
+    _ACT: (resume, send, signal, cancel, retry, fork, upgrade, export),
+    _OPERATE: (doctor, worker, workers, drain, limits, migrate),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=section)(command)
+app.command("import", rich_help_panel=_ACT)(import_run)
+app.add_typer(schedules, rich_help_panel=_OPERATE)
+app.add_typer(jobs, rich_help_panel=_OPERATE)
 
 
-@app.command()
+@app.command(rich_help_panel=_BEGIN)
 def demo(
     folder: Annotated[Path | None, typer.Option(help="Keep the files in this folder.", show_default=False)] = None,
 ) -> None:
-    """Run an order on a file, kill it with -9 in the middle, and resume it."""
+    """Run an order, kill it with -9 in the middle, and resume it."""
     from weft.cli.demo import tell  # the others need neither its workflow nor a runner
 
     if not tell(folder):

@@ -18,7 +18,7 @@ def cancel(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Close a run: what is in flight is cancelled, and nothing more starts."""
+    """Close a run.  What is in flight is cancelled, and nothing more starts."""
     screen = Screen()
     with errors_in_one_line(screen):
         from weft.cli.changing import changing, told_later

@@ -16,7 +16,7 @@ import typer
 from weft.cli.live import RunView, view_for
 from weft.cli.log import event_data
 from weft.cli.logged import logged
-from weft.cli.report import outcome_data, report
+from weft.cli.report import report
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.source import FileSource, Source, opened
 from weft.cli.stopping import Stopped, run_until_stopped
@@ -141,10 +141,7 @@ def drive(
     except Stopped as stopped:
         _interrupted(screen, url, driven.run_id, goes_on_with)
         raise typer.Exit(stopped.code) from None
-    if as_json:
-        screen.json(outcome_data(run))
-    else:
-        report(screen, run)
+    report(screen, run, as_json=as_json)
     if run.failed:
         raise typer.Exit(1)
 

@@ -24,7 +24,7 @@ def diff(
     store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two runs; ends with 1 if they differ, and with 2 if they cannot be compared."""
+    """Compare two runs.  Ends with 1 if they differ, and with 2 if they cannot be compared."""
     from weft.core.diff import diff as difference
 
     screen = Screen()

@@ -43,7 +43,7 @@ def doctor(
     schema: Schema = "public",
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Find what is wrong with a store, a fleet, or without a store this installation; say how sure that is."""
+    """Find what is wrong with a store, a fleet or this installation.  It says how sure that is, and can repair."""
     screen = Screen()
     with errors_in_one_line(screen, code=_UNREADABLE):
         try:

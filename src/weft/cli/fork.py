@@ -34,7 +34,7 @@ def fork(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start another run with the same history and an edited value; only what depends on that runs again."""
+    """Start another run with the same history and an edited value.  Only what depends on that runs again."""
     screen = Screen(goes_on=True)
     if value is not None and at is None:
         raise typer.BadParameter("say --at: which value is edited?", param_hint="--value")

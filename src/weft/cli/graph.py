@@ -43,7 +43,7 @@ def graph(
     store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a workflow, or a run with the state of each of its components."""
+    """Draw a workflow, or a run with the state of each component."""
     from weft.cli.modules import is_workflow, workflow_at
 
     screen = Screen()

@@ -19,7 +19,7 @@ def init(
         Path, typer.Argument(metavar="FOLDER", help="Where to create it; the current folder if not given.")
     ] = Path(),
 ) -> None:
-    """Create a small project that runs: a workflow, its tests, and where runs are kept."""
+    """Create a small project that runs, with tests."""
     screen = Screen()
     starter = files("weft.cli").joinpath("starter")
     with errors_in_one_line(screen):

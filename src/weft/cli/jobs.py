@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 jobs = typer.Typer(
     name="jobs",
-    help="Cancel, retry, signal or finish many runs of a fleet, and watch that.",
+    help="Cancel, retry, signal or finish many runs of a fleet.",
     invoke_without_command=True,
     no_args_is_help=False,
 )
@@ -185,7 +185,7 @@ def finish(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let all open runs that match finish, when nothing is left to do in them."""
+    """Let all open runs that match finish.  They do when nothing is left to do in them."""
     chosen = _Chosen(workflow, status, failed, since, everything)
     _start("finish", chosen, _How(preview, yes, detach, id, by, as_json), dsn, schema)
 
@@ -208,7 +208,7 @@ def pause(job: JobId, dsn: Dsns = None, schema: Schema = "public", by: By = None
 
 @jobs.command()
 def resume(job: JobId, dsn: Dsns = None, schema: Schema = "public", by: By = None, as_json: AsJson = False) -> None:
-    """Let a job go on after a pause, or let a worker look at it now if its worker has died."""
+    """Let a job go on after a pause.  If its worker has died, another one looks at it now."""
     screen = Screen()
     with _client(screen, dsn, schema) as client:
         _report(screen, client.resume_job(job, by=caller(by)), as_json=as_json)

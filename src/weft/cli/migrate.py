@@ -20,7 +20,7 @@ def migrate(
     reader: Annotated[str | None, typer.Option(help="A role that may then read runs.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create the tables in a PostgreSQL database, or bring them to this version; several may do that at once."""
+    """Create the tables in a PostgreSQL database, or update them.  Several may do that at once."""
     screen = Screen()
     with errors_in_one_line(screen):
         from weft.fleet import Client

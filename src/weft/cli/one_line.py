@@ -1,5 +1,5 @@
 """
-The group of commands: a command that makes no sense is answered in one line, which says where its help is.
+The group of commands: its help has them in sections, and a command that makes no sense is answered in one line.
 
 Typer prints the usage first; with many commands and options the error itself would be the last of many lines.
 """
@@ -19,6 +19,9 @@ _UNUSABLE: type[Exception] = next(
     cast("type[Exception]", each) for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException"
 )
 """The errors of Typer about a command that makes no sense; only one kind of them has a public name."""
+
+_AROUND = 6
+"""The columns before a command, and between it and its help."""
 
 
 class OneLineGroup(TyperGroup):
@@ -50,6 +53,19 @@ class OneLineGroup(TyperGroup):
             Screen().complain("stopped, since there is no answer; nothing was changed")
             sys.exit(1)
         sys.exit(code if isinstance(code, int) else 0)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, in a section for each of their panels."""
+        sections: dict[str, list[tuple[str, Any]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                sections.setdefault(str(command.rich_help_panel), []).append((name, command))
+        longest = max(len(name) for commands in sections.values() for name, _ in commands)
+        for title, commands in sections.items():
+            with formatter.section(title):
+                room = formatter.width - longest - _AROUND
+                formatter.write_dl([(name.ljust(longest), each.get_short_help_str(room)) for name, each in commands])
 
 
 def _said(error: Any) -> str:

@@ -17,12 +17,12 @@ from weft.views.text import count, plain
 
 
 class Progress:
-    """Shows the progress of *runs* runs."""
+    """Shows the progress of *runs* runs; *is_silent*, only what a person should know."""
 
-    def __init__(self, screen: Screen, runs: int) -> None:
+    def __init__(self, screen: Screen, runs: int, *, is_silent: bool = False) -> None:
         self._screen, self._runs = screen, runs
         self._ended = self._steps = self._failures = 0
-        self._status: Status | None = screen.status() if screen.shows_progress else None
+        self._status: Status | None = screen.status() if screen.shows_progress and not is_silent else None
 
     def __enter__(self) -> Self:
         if self._status is not None:

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from weft.core.run.run import Run
 
 
-def report(screen: Screen, run: Run) -> None:
+def report(screen: Screen, run: Run, *, as_json: bool = False) -> None:
     """Print the results of *run*."""
+    if as_json:
+        screen.json(outcome_data(run))
+        return
     is_open = run.status not in FINISHED
     outcome = "has nothing left to do" if is_open else f"has {run.status}"
     if run.status == "cancelled":
@@ -31,7 +34,7 @@ def report(screen: Screen, run: Run) -> None:
 
 
 def outcome_data(run: Run) -> dict[str, Any]:
-    """Return what came of *run*, for JSON: the last line after its events."""
+    """Return what came of *run*, for JSON."""
     return {
         "run": run.id,
         "status": run.status,

@@ -8,8 +8,9 @@ failure would stay in its log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -54,8 +55,9 @@ def resume(
     context: Context = None,
     every: Annotated[bool, typer.Option("--all", help="Every run with work left and no living owner.")] = False,
     parked: Annotated[bool, typer.Option("--parked", help="With --all: runs that were set aside, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each run, with its results.")] = False,
 ) -> None:
-    """Continue runs that were interrupted, and wait until they have nothing left to do."""
+    """Continue runs that were interrupted, and wait for them.  It ends when they have nothing left to do."""
     screen = Screen(goes_on=True)
     if bool(runs) == every:
         raise typer.BadParameter(f"name the runs, or say --all{', not both' if runs else ''}", param_hint="ID")
@@ -63,6 +65,7 @@ def resume(
         raise typer.BadParameter(
             "use it with --all; a parked run that is named is resumed anyway", param_hint="--parked"
         )
+    told = partial(report, screen, as_json=as_json)
     with errors_in_one_line(screen):
         workflows = imported(modules or ())
         given = {} if context is None else context_at(context)
@@ -71,11 +74,12 @@ def resume(
             if isinstance(view, FileSource):
                 view.check_commits()  # a requested run may be missing because of it
             asked, damaged = _due(view, screen, parked=parked) if every else (list(dict.fromkeys(runs or ())), 0)
-            asked, refused = _left(view, asked, screen)
+            asked, refused = _left(view, asked, screen, told)
             candidates, more = _candidates(view, asked, workflows, screen, has_imported=bool(modules))
             refused += more
+        shown = Progress(screen, len(candidates), is_silent=as_json)
         with logged(screen):
-            failed = _driven(url, candidates, given, screen) if candidates else 0
+            failed = _driven(url, candidates, given, screen, shown, told) if candidates else 0
     if failed or refused or damaged:
         raise typer.Exit(1)
 
@@ -102,7 +106,7 @@ def _due(view: Source, screen: Screen, *, parked: bool) -> tuple[list[RunId], in
     return [record.id for record in reversed(found) if record.id not in owners], len(damaged)
 
 
-def _left(view: Source, asked: Iterable[RunId], screen: Screen) -> tuple[list[RunId], int]:
+def _left(view: Source, asked: Iterable[RunId], screen: Screen, told: Callable[[Run], None]) -> tuple[list[RunId], int]:
     """Print what came of those that have finished; return the others, and how many of the finished have failed."""
     left: list[RunId] = []
     failed = 0
@@ -112,7 +116,7 @@ def _left(view: Source, asked: Iterable[RunId], screen: Screen) -> tuple[list[Ru
             if status not in ("completed", "failed"):
                 left.append(run)
                 continue
-            report(screen, view.read(run).run())
+            told(view.read(run).run())
         except WeftError as error:
             screen.complain(text_of(error))
             status = "failed"
@@ -152,22 +156,36 @@ def _candidate(view: Source, run: RunId, known: dict[tuple[str, str], Workflow],
 # -- continuing ----------------------------------------------------------------------------------
 
 
-def _driven(url: StoreUrl, candidates: list[Candidate], context: dict[str, Any], screen: Screen) -> int:
+def _driven(
+    url: StoreUrl,
+    candidates: list[Candidate],
+    context: dict[str, Any],
+    screen: Screen,
+    progress: Progress,
+    told: Callable[[Run], None],
+) -> int:
     """Drive all *candidates*; return how many failed or were refused."""
     try:
-        return run_until_stopped(_go_on(url, candidates, context, screen))
+        return run_until_stopped(_go_on(url, candidates, context, screen, progress, told))
     except Stopped as stopped:
         screen.complain("stopped; what was done is kept, and the same command goes on with the rest")
         raise typer.Exit(stopped.code) from None
 
 
-async def _go_on(url: StoreUrl, candidates: list[Candidate], context: dict[str, Any], screen: Screen) -> int:
+async def _go_on(
+    url: StoreUrl,
+    candidates: list[Candidate],
+    context: dict[str, Any],
+    screen: Screen,
+    progress: Progress,
+    told: Callable[[Run], None],
+) -> int:
     """Resume all *candidates* and wait for them; return how many failed or were refused."""
     turns = asyncio.Semaphore(_AT_ONCE)
     async with AsyncRunner(url.text, context=context) as runner:
-        with Progress(screen, len(candidates)) as progress:
+        with progress:
             went_well = await asyncio.gather(
-                *(_take(runner, candidate, turns, screen, progress, url.option) for candidate in candidates)
+                *(_take(runner, candidate, turns, screen, progress, url.option, told) for candidate in candidates)
             )
     return went_well.count(False)
 
@@ -179,6 +197,7 @@ async def _take(
     screen: Screen,
     progress: Progress,
     option: str,
+    told: Callable[[Run], None],
 ) -> bool:
     run_id = candidate.id
     hooks = WorkerHooks(
@@ -200,7 +219,7 @@ async def _take(
             screen.complain(text_of(error))
             return False
         progress.ended()
-        report(screen, run)
+        told(run)
         return not run.failed
 
 

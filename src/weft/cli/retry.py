@@ -29,7 +29,7 @@ def retry(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run again what has failed in a run, with all that depended on it; what completed stands."""
+    """Run again what has failed in a run.  All that depended on it runs too; what completed stands."""
     screen = Screen(goes_on=True)
     with errors_in_one_line(screen):
         from weft.cli.changing import changing, drive, told_later, with_code

@@ -106,7 +106,7 @@ def backfill(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start the runs of a schedule for a span; those that exist are left as they are."""
+    """Start the runs of a schedule for a span.  Those that exist are left as they are."""
     screen = Screen()
     with _runner(screen, store) as runner:
         count = runner.backfill(name, _time(since), _time(until), by=caller(by))

@@ -49,7 +49,7 @@ def show(
         bool, typer.Option("--json", help="As JSON, with complete values; with --follow, one object for each event.")
     ] = False,
 ) -> None:
-    """Show one run: its state, components, where its time went, inputs, results and failures."""
+    """Show one run: components, times, inputs, results, failures."""
     screen = Screen()
     with looking(screen, store, is_endless=follow) as view:
         if follow:

@@ -51,7 +51,7 @@ def top(
     store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show all runs live, those that need attention first; Ctrl-C ends it.  Without a terminal, print them once."""
+    """Show all runs live, those that need attention first.  Ctrl-C ends it; without a terminal, print them once."""
     screen = Screen()
     with looking(screen, store, is_endless=True) as view:
         url = located(store)

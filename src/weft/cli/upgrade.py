@@ -25,7 +25,7 @@ def upgrade(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a run follow another version of its workflow, and continue it."""
+    """Let a run follow another version of its workflow.  It continues here."""
     screen = Screen(goes_on=True)
     with errors_in_one_line(screen):
         from weft.cli.changing import changing, drive

@@ -19,7 +19,7 @@ def verify(
     store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Check that nothing in the log of a run was altered, dropped, reordered or cut off."""
+    """Check that the log of a run is what was written.  Nothing was altered, dropped, reordered or cut off."""
     screen = Screen()
     with looking(screen, store) as view:
         try:

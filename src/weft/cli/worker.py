@@ -83,7 +83,7 @@ def worker(
     ] = None,
 ) -> None:
     """
-    Claim runs from a PostgreSQL database and drive them, until SIGTERM or Ctrl-C; a second one hurries.
+    Claim runs from a PostgreSQL database and drive them.  SIGTERM or Ctrl-C ends it; a second one hurries.
 
     SIGUSR1 drains it: its runs go to other workers, and it claims none until SIGUSR2.
     """

@@ -39,7 +39,7 @@ def drain(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a worker release its runs, when nothing of them is in flight, and claim none; others take them."""
+    """Let a worker release its runs, and claim none.  A run is released when nothing of it is in flight."""
     screen = Screen()
     with errors_in_one_line(screen):
         from weft.fleet import Client
