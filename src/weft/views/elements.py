@@ -64,6 +64,7 @@ def elements(
     name: str,
     *,
     text: Callable[[Any], str],
+    see: Callable[[Any], Any] = lambda event: event,
     search: str = "",
     state: str = "",
     start: int = 0,
@@ -74,11 +75,12 @@ def elements(
 
     Args:
         text: how a value is shown.
+        see: returns of an event what may be seen of it.
         search: only elements with this index, or with this in their value or error.
         state: only elements in this state.
         start: how many of those that fit come before the page; those that failed stand first, then the slowest.
     """
-    endings = list(_endings(run, name))
+    endings = [(index, see(event)) for index, event in _endings(run, name)]
     states: dict[str, int] = {}
     for _, event in endings:
         each = state_after(event)

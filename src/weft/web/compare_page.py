@@ -45,7 +45,7 @@ async def compare_page(request: Request) -> Response:
         "compare.html",
         one=one,
         other=other,
-        sides=((first, _graph(mine)), (second, _graph(theirs))),
+        sides=((first, _graph(mine, may_see=may_see)), (second, _graph(theirs, may_see=may_see))),
         found=found,
         shown=found.differences[:MOST],
         may_see=may_see,
@@ -53,5 +53,5 @@ async def compare_page(request: Request) -> Response:
     )
 
 
-def _graph(run: Run) -> Markup:
-    return Markup(page_graph(run, selected=None))  # noqa: S704 - names and titles are escaped by the drawing
+def _graph(run: Run, *, may_see: bool) -> Markup:
+    return Markup(page_graph(run, may_see=may_see))  # noqa: S704 - names and titles are escaped by the drawing

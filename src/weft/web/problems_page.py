@@ -22,6 +22,7 @@ from weft.errors import CorruptLog, RunNotFound
 from weft.log.outcome import decode_outcome
 from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.views import attention, waterfall
+from weft.views.hidden import HIDDEN
 from weft.views.text import count, short_type
 from weft.views.usual import FEWEST, SHORTEST, overdue
 from weft.web.actions import MOST as AT_ONCE
@@ -75,6 +76,9 @@ async def problems_page(request: Request) -> Response:
     can_retry = {record.id for record in records if source.can_retry(record) and record.status != "parked"}
     grouped = group(records, await _failures_of(source, records))
     by_id = {record.id: record for record in records}
+    if not request.state.identity.may(request.app.state.values):
+        for problem in grouped:
+            problem.example = HIDDEN if problem.example else ""
     for problem in grouped:
         if problem.runs[0] not in can_retry:
             write = source.commands.resume if problem.state == "parked" else source.commands.retry

@@ -37,6 +37,7 @@ from weft.views import (
 )
 from weft.views.elements import Elements, elements
 from weft.views.event_text import Sentence, Show, sentence_in_time, state_after
+from weft.views.hidden import HIDDEN, hidden_event, hidden_line, hidden_progress, hide
 from weft.views.text import shown
 from weft.web.inspector import inspected
 from weft.web.live import state_of_run
@@ -113,15 +114,20 @@ async def run_page(request: Request) -> Response:
         reading.add_done_callback(looked_at)  # it goes on, and the page asks again
         record, known = await (await source.runner()).find(id), source.known(id)
         if known is None or query.get("at") or len(known.memory.log) == record.head:
-            return page(request, "reading.html", record=record, title=record_line(record))
+            may_see = request.state.identity.may(request.app.state.values)
+            reason = record.reason if may_see or not record.reason else HIDDEN
+            return page(request, "reading.html", record=record, reason=reason, title=record_line(record))
         read = await _looked_at(source, record, known, is_past=False)  # it grows faster than it is read
         is_behind = True
     else:
         read, is_behind = await reading, False
     record, run, is_past, left, views = read
     lines, falls, progress = views.lines, views.waterfall, views.progress
-    selected = _selected(query.get("select"), lines, progress)
     may_see = request.state.identity.may(request.app.state.values)
+    if not may_see:
+        lines = [hidden_line(line) for line in lines]
+        progress = {name: hidden_progress(each) for name, each in progress.items()}
+    selected = _selected(query.get("select"), lines, progress)
     events = run.memory.log
     asked_last = number_of(query.get("to"))
     last = len(events) if asked_last is None else min(asked_last, len(events))
@@ -130,7 +136,7 @@ async def run_page(request: Request) -> Response:
     if query.get("format") == "json":
         return data(
             {
-                "run": as_data(record),
+                "run": as_data(record, may_see=may_see),
                 "event": len(events),
                 "attention": lines,
                 "undriven": left,
@@ -141,7 +147,8 @@ async def run_page(request: Request) -> Response:
                 "children": run.children,
             }
         )
-    graph = await source.view(record, run, ("graph", selected), partial(page_graph, run, selected=selected))
+    draw = partial(page_graph, run, selected=selected, may_see=may_see)
+    graph = await source.view(record, run, ("graph", selected, may_see), draw)
     chosen, found = None, None
     tab, element = query.get("tab", "value"), number_of(query.get("element"))
     if selected is not None:
@@ -208,15 +215,12 @@ async def _elements(
     source: Source, record: RunRecord, run: Run, name: str, query: QueryParams, *, may_see: bool
 ) -> Elements:
     """Return the elements of a map that the address searches for."""
-    text = partial(shown, longest=100) if may_see else _hidden
+    text = partial(shown, longest=100) if may_see else hide
+    see = (lambda event: event) if may_see else hidden_event
     search, state = query.get("search", ""), query.get("state", "")
     start = number_of(query.get("start")) or 0
-    look = partial(elements, run, name, text=text, search=search, state=state, start=start)
+    look = partial(elements, run, name, text=text, see=see, search=search, state=state, start=start)
     return await source.view(record, run, ("elements", name, search, state, start, may_see), look)
-
-
-def _hidden(_: Any) -> str:
-    return "hidden"
 
 
 class Views(NamedTuple):
@@ -348,8 +352,8 @@ def _kind(event: Any) -> tuple[str, str | None]:
 
 
 def _happening(group: list[Any], at: float | None, start: float, *, may_see: bool) -> Happening:
-    first, last = group[0], group[-1]
-    show: Show = shown if may_see else (lambda _: "hidden")
+    first, last = group[0] if may_see else hidden_event(group[0]), group[-1]
+    show: Show = shown if may_see else hide
     told = sentence_in_time(first, show) if len(group) == 1 else Sentence(f"{len(group):,} times")
     after = 0.0 if at is None else max(0.0, at - start)
     return Happening(first.seq, last.seq, at, after, getattr(first, "component", ""), state_after(first), told)

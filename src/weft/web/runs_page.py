@@ -17,6 +17,8 @@ from weft.log.outcome import decode_outcome
 from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.runner.runner import AsyncRunner
 from weft.views import Attention, Cell, PeriodBar, Scatter, Undriven, attention, histogram_bars, scatter, strip
+from weft.views.hidden import HIDDEN, hidden_line
+from weft.views.text import error_text
 from weft.web.live import state_of_runs
 from weft.web.rendering import in_path, link, number_of, page
 from weft.web.source import Budget, Source
@@ -126,7 +128,12 @@ async def runs_page(request: Request) -> Response:
             "until": span.until,
             "after": following,
             "runs": [
-                {**as_data(line.record), "why": line.why, "undriven": line.left, "components": line.strip}
+                {
+                    **as_data(line.record, may_see=may_see),
+                    "why": line.why,
+                    "undriven": line.left,
+                    "components": line.strip,
+                }
                 for line in lines
             ],
         },
@@ -289,6 +296,8 @@ async def _line(source: Source, record: RunRecord, *, may_see: bool) -> Line:
     except (CorruptLog, RunNotFound) as error:
         return Line(record, Attention("failed", "cannot be read", error=str(error)))
     why = next(iter(attention(run, record, now=time.time())), None)
+    if why is not None and not may_see:
+        why = hidden_line(why)
     results = run.results() if why is None and may_see else {}
     return Line(record, why, next(iter(results.values())) if len(results) == 1 else results or None, strip(run))
 
@@ -296,7 +305,10 @@ async def _line(source: Source, record: RunRecord, *, may_see: bool) -> Line:
 def _from_record_alone(record: RunRecord, *, may_see: bool) -> Line:
     """Return what the list shows of a run that is too long to be read for it."""
     stored = decode_outcome(record.outcome) if record.status == "completed" and may_see else None
-    return Line(record, _from_record(record), None if stored is None else stored.results or None)
+    why = _from_record(record)
+    if why is not None and not may_see:
+        why = hidden_line(why)
+    return Line(record, why, None if stored is None else stored.results or None)
 
 
 def _from_record(record: RunRecord) -> Attention | None:
@@ -305,14 +317,16 @@ def _from_record(record: RunRecord) -> Attention | None:
         return Attention("parked", "parked", error=record.reason, action="resume")
     stored = decode_outcome(record.outcome) if record.status == "failed" else None
     if stored is not None and stored.failures:
-        last = stored.failures[-1]
-        return Attention("failed", "failed", last.component, f"{last.error.type}: {last.error.message}")
+        first = stored.failures[0]
+        return Attention("failed", "failed", first.component, error_text(first.error))
     return None
 
 
-def as_data(record: RunRecord) -> dict[str, Any]:
-    """Return *record* as data, without what only Weft can read."""
+def as_data(record: RunRecord, *, may_see: bool = True) -> dict[str, Any]:
+    """Return *record* as data, without what only Weft can read, and of what quotes a value only what may be seen."""
     told = {name: getattr(record, name) for name in record.__struct_fields__}
+    if record.reason and not may_see and record.status != "cancelled":
+        told["reason"] = HIDDEN
     for name in ("outcome", "chain", "died_in"):
         del told[name]
     return told
