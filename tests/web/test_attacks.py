@@ -14,7 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from weft import Runner, Workflow, each, step, wait_for
-from weft.web import Identity, Tokens, app, live
+from weft.web import Identity, Tokens, app, guard, live
 from weft.web.app import PAGES
 from weft.web.live import Watches
 
@@ -242,3 +242,62 @@ def test_pages_that_show_the_same_share_a_look() -> None:
 
     assert {*first, *second} == {("state 1", False)}
     assert third == [("state 2", False)]
+
+
+# -- requests that no browser makes ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host", ["[::1", "localhost.evil.example", "localhost@evil.example", "evil.example#@localhost"]
+)
+def test_a_host_that_is_not_this_machine_is_refused(client: TestClient, host: str) -> None:
+    assert client.get("/runs", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("origin", ["http://[", "null", "", "http://", "//localhost", "http://localhost@evil.example"])
+def test_a_broken_origin_is_another_one(client: TestClient, origin: str) -> None:
+    (token,) = {*re.findall(r'name="weft_form" value="([0-9a-f]+)"', client.get("/runs").text)}
+    answer = client.post("/runs/other/cancel", data={"weft_form": token}, headers={"origin": origin})
+
+    assert answer.status_code == 403
+
+
+def parts(size: int) -> Iterator[bytes]:
+    """Yield a body whose length is not said before."""
+    yield b"token="
+    while size > 0:
+        size -= 1_000_000
+        yield b"x" * 1_000_000
+
+
+@pytest.mark.parametrize("path", ["/runs", "/runs/other/signal"])
+def test_a_form_that_is_too_large_is_not_read(client: TestClient, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "LARGEST", 2_000_000)
+
+    said = client.post(path, content=b"", headers={"content-length": "2000001"})
+    streamed = client.post(path, content=parts(5_000_000))
+
+    assert [said.status_code, streamed.status_code] == [413, 413]
+
+
+def test_a_token_that_is_too_large_is_not_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "LARGEST", 2_000_000)
+    tokens = Tokens({"a-long-enough-token-here": Identity("ann", "operate")})
+    with TestClient(app(file, auth=tokens), base_url="http://x.test") as client:
+        assert client.post("/login", content=parts(5_000_000)).status_code == 413
+
+
+@pytest.mark.parametrize("back", ["/\\evil.example", "//evil.example", "/\t/evil.example", "https://evil.example"])
+def test_a_form_leads_back_to_a_page_of_this_application_alone(client: TestClient, back: str) -> None:
+    (token,) = {*re.findall(r'name="weft_form" value="([0-9a-f]+)"', client.get("/runs").text)}
+    answer = client.post("/runs", data={"weft_form": token, "action": "retry", "run": "nothing", "back": back})
+
+    assert answer.status_code == 409
+    assert "evil.example" not in answer.text
+
+
+def test_a_token_in_the_address_is_no_token(file: Path) -> None:
+    word = "a-long-enough-token-here"
+    with TestClient(app(file, auth=Tokens({word: Identity("ann", "admin")})), base_url="http://x.test") as client:
+        for name in ("token", "access_token", "weft_form", "authorization"):
+            assert client.get("/runs", params={name: word}, headers={"accept": "text/plain"}).status_code == 401

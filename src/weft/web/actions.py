@@ -137,7 +137,7 @@ async def retry(source: Source, id: str, form: dict[str, str], by: str) -> None:
 async def act_on_many(request: Request) -> Response:
     """Retry or cancel the runs that a form names, and report those that refuse it."""
     source: Source = request.app.state.source
-    fields, by = await fields_of(request), request.state.identity.name
+    fields, by = await fields_of(request) or {}, request.state.identity.name
     what, form = fields.get("action", [""])[-1], {"reason": fields.get("reason", [""])[-1]}
     runs = list(dict.fromkeys(fields.get("run", [])))
     if what not in ("retry", "cancel") or not runs or len(runs) > MOST:
@@ -154,8 +154,7 @@ async def act_on_many(request: Request) -> Response:
                 await retry(source, id, {}, by)
         except WeftError as error:
             refused.append(f"{id}: {error}")
-    back = fields.get("back", ["/runs"])[-1]
-    back = back if back.startswith("/") and not back.startswith("//") else "/runs"
+    back = "/problems" if fields.get("back", [""])[-1] == "/problems" else "/runs"
     if not refused:
         return RedirectResponse(link(request, back), 303)
     title = "Nothing was changed" if len(refused) == len(runs) else f"{len(runs) - len(refused)} of {len(runs)} done"

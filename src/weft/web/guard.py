@@ -39,6 +39,8 @@ HEADERS: Final = {
 }
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+LARGEST: Final = 10_000_000
+"""How many bytes a form has at most: a value that a person types or pastes."""
 FORM: Final = "weft_form"
 """The field of a form that carries its token."""
 
@@ -68,7 +70,7 @@ class Guard:
         """Return *answer* behind the question whether an identity with *role* asks."""
 
         async def answered(request: Request) -> Response:
-            if self.auth is None and urlsplit(f"//{request.headers.get('host', '')}").hostname not in LOOPBACK:
+            if self.auth is None and _host(f"//{request.headers.get('host', '')}") not in LOOPBACK:
                 return said(request, "this dashboard answers requests to localhost only", 421)
             identity = await self.identity(request)
             if identity is None:
@@ -83,6 +85,8 @@ class Guard:
             if is_new:
                 number = self.sessions.open(identity)
             request.state.form = "" if number is None else self.sessions.form_token(number)
+            if request.method == "POST" and await fields_of(request) is None:
+                return said(request, f"a form has at most {LARGEST:,} bytes", 413)
             if request.method == "POST" and not await self._is_own(request):
                 return said(request, "this form is not of this session: reload the page and try again", 403)
             response = await answer(request)
@@ -100,7 +104,7 @@ class Guard:
         if _bearer(request) is not None:
             return True
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
             return False
         form = await form_of(request)
         return self.sessions.is_own_form(request.cookies.get(COOKIE), form.get(FORM))
@@ -115,13 +119,37 @@ def remember(request: Request, response: Response, number: str) -> None:
 
 async def form_of(request: Request) -> dict[str, str]:
     """Return the fields of a form; of several with one name, the last."""
-    return {name: values[-1] for name, values in (await fields_of(request)).items()}
+    return {name: values[-1] for name, values in (await fields_of(request) or {}).items()}
 
 
-async def fields_of(request: Request) -> dict[str, list[str]]:
-    """Return the fields of a form, each with all its values."""
-    body = (await request.body()).decode("utf-8", "replace")
-    return parse_qs(body, keep_blank_values=True)
+async def fields_of(request: Request) -> dict[str, list[str]] | None:
+    """Return the fields of a form, each with all its values; None if it is too large, and then it is not read."""
+    if not hasattr(request.state, "fields"):
+        body = await _body(request)
+        request.state.fields = None if body is None else parse_qs(body.decode("utf-8", "replace"), True)
+    found: dict[str, list[str]] | None = request.state.fields
+    return found
+
+
+async def _body(request: Request) -> bytes | None:
+    """Return the body of a request; None as soon as it is known to be larger than a form may be."""
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length[:16]) > LARGEST:
+        return None
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+        if len(found) > LARGEST:
+            return None
+    return bytes(found)
+
+
+def _host(address: str) -> str | None:
+    """Return the name of the host in an address; None if it is none."""
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
 
 
 def _bearer(request: Request) -> str | None:
