@@ -92,6 +92,11 @@ def test_a_version_that_no_worker_knows_is_stranded(dashboard: TestClient, dsn: 
         assert found["approval", flows.approval.version]["workers"] == 1
         assert "is stranded" in dashboard.get("/versions").text
         assert len(data(dashboard, "/workers")["problems"]) == 2
+        lines = {run["id"]: run["why"]["text"] for run in data(dashboard, "/runs")["runs"]}
+        assert lines["lost"] == f"stranded: no worker that is alive can drive chain@{unknown.version[:6]}"
+        assert lines["elsewhere"] == "in the queue: no worker has taken it yet"
+        assert data(dashboard, "/runs/lost")["attention"][0]["text"] == lines["lost"]
+        assert {each["number"] for each in data(dashboard, "/problems")["problems"]} == {1}
 
 
 def test_a_run_that_has_failed_is_retried_by_a_worker(

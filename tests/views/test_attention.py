@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from weft import Policy, Run, Runner, Workflow, current, step, wait_for
+from weft import Policy, Run, Runner, Workflow, current, each, step, wait_for
 from weft.ports.store import RunRecord
 from weft.testing import TestRunner
 from weft.views import attention, undriven
@@ -103,3 +103,30 @@ def test_that_no_process_drives_a_run_comes_before_what_it_waits_for() -> None:
         lines = attention(run, record, now=runner.now, left=undriven(record))
 
     assert [line.text for line in lines] == ["no process drives it", "waits for the signal 'go'"]
+
+
+def refuse_some(x: int) -> int:
+    if x % 10 == 7:
+        raise ValueError(x)
+    return x
+
+
+def test_a_map_says_how_far_it_is_what_was_skipped_and_how_long_the_rest_will_take() -> None:
+    flow = Workflow(
+        "w",
+        step(list, name="split") >> each(step(refuse_some)),
+        policies=[("refuse_some", Policy(on_failure="skip"))],
+    )
+    with Runner(executor="inline") as runner:
+        whole = runner.start(flow, range(100), id="r").wait()
+        record = replace(runner.find("r"), status="running")
+    events = whole.log()
+    begin = next(at for event in events if (at := getattr(event, "at", None)))
+    first = next(place for place, event in enumerate(events) if getattr(event, "component", "") == "refuse_some")
+    few, half = (Run.from_log(events[: first + number]) for number in (5, 50))
+
+    [line] = attention(half, record, now=begin + 600)
+    assert (line.component, line.text, line.detail) == ("refuse_some", "50 of 100", "10 % skipped · ~10 min left")
+    assert line.share == 0.5
+    [line] = attention(few, record, now=begin + 600)
+    assert (line.text, line.detail) == ("5 of 100", "")

@@ -5,7 +5,7 @@ The command line and the dashboard draw the same records: where the time went an
 value consists of.  Nothing here prints or reads a store.
 """
 
-from weft.views.attention import Attention, Cell, Undriven, attention, importing, strip, undriven
+from weft.views.attention import Attention, Cell, Undriven, attention, importing, queued, strip, undriven
 from weft.views.component_tree import TreeLine, component_tree
 from weft.views.graph import page_graph
 from weft.views.histogram import PeriodBar, histogram_bars
@@ -35,6 +35,7 @@ __all__ = [
     "histogram_bars",
     "importing",
     "page_graph",
+    "queued",
     "scale_of",
     "scatter",
     "strip",

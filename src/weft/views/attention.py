@@ -37,6 +37,15 @@ Action = Literal["", "retry", "answer", "resume"]
 CANCELLED = f"{StepCancelled.__module__}.{StepCancelled.__qualname__}"
 """The error of a step that a caller has cancelled."""
 
+BUSY = ("running", "ready", "waiting")
+"""The states of a component that will do more."""
+
+FEWEST = 10
+"""With fewer elements done nothing is said about the time that the others will take."""
+
+SOONEST = 1.0
+"""Before as many seconds nothing is said about it either."""
+
 MOST = 20
 """How many lines there are at most."""
 
@@ -112,6 +121,26 @@ def undriven(
     return Undriven(record.updated_at, record.owner_died, is_of_fleet, f"{command}{importing(modules)}{option}")
 
 
+def queued(record: RunRecord, *, is_stranded: bool, now: float) -> Attention:
+    """
+    Return that a run of a fleet is due, and no worker has it.
+
+    Args:
+        record: as the store lists it.
+        is_stranded: whether no worker that is alive can drive it.
+        now: the present, in seconds since the epoch.
+
+    >>> record = RunRecord(id="r 1", workflow="w", version="3f2a91cc", created_at=0.0, updated_at=0.0)
+    >>> queued(record, is_stranded=False, now=60.0).detail, queued(record, is_stranded=True, now=60.0).text
+    ('last change 1 min ago', 'stranded: no worker that is alive can drive w@3f2a91')
+    """
+    detail = f"last change {ago(now - record.updated_at)}"
+    if is_stranded:
+        text = f"stranded: no worker that is alive can drive {record.workflow}@{record.version[:6]}"
+        return Attention("failed", text, detail=detail)
+    return Attention("waiting", "in the queue: no worker has taken it yet", detail=detail)
+
+
 def importing(modules: Sequence[str]) -> str:
     """
     Return the options of a command that import the code of a run.
@@ -156,7 +185,7 @@ def attention(run: Run, record: RunRecord, *, now: float, left: Undriven | None 
         *_waiting(run, now),
         *_retried(run, now),
         *_cancelled(run),
-        *_counted(progress),
+        *_counted(run, progress, now),
     ]
     return found[:MOST]
 
@@ -269,9 +298,52 @@ def _cancelled(run: Run) -> Iterable[Attention]:
             return
 
 
-def _counted(progress: dict[str, Progress]) -> Iterable[Attention]:
-    """Yield how far maps are."""
-    for name, each in progress.items():
-        if each.of and each.state in ("running", "ready", "waiting") and each.done < each.of:
-            failed = f"{each.failed:,} failed" if each.failed else ""
-            yield Attention("running", f"{each.done:,} of {each.of:,}", name, detail=failed, share=each.done / each.of)
+def _counted(run: Run, progress: dict[str, Progress], now: float) -> Iterable[Attention]:
+    """Yield how far maps are: the steps in them, and the map itself if these have not begun."""
+    regions = run.memory.workflow.wiring.regions
+    counted = {name: each for name, each in progress.items() if each.of and each.state in BUSY and each.done < each.of}
+    for name, each in counted.items():
+        if any(regions.get(other) == name for other in counted) or each.of is None:
+            continue
+        ended = each.done + each.failed + each.skipped + each.refused
+        bad = {"failed": each.failed, "skipped": each.skipped}
+        words = [f"{_percent(number / ended)} {word}" for word, number in bad.items() if number]
+        left = _time_left(run, name, ended, each.of - ended, now)
+        if left is not None:
+            words.append(f"~{_roughly(left)} left")
+        text = f"{ended:,} of {each.of:,}"
+        yield Attention("running", text, name, detail=" · ".join(words), share=ended / each.of)
+
+
+def _percent(share: float) -> str:
+    """
+    Return a share, in percent.
+
+    >>> _percent(0.003), _percent(0.25), _percent(0.000001)
+    ('0.3 %', '25 %', '< 0.1 %')
+    """
+    return f"{100 * share:.2g} %" if share >= 0.001 else "< 0.1 %"
+
+
+def _roughly(seconds: float) -> str:
+    """
+    Return a time in one unit.
+
+    >>> _roughly(725.0), _roughly(0.3)
+    ('12 min', '1 s')
+    """
+    return ago(max(1.0, seconds)).removesuffix(" ago")
+
+
+def _time_left(run: Run, name: str, ended: int, missing: int, now: float) -> float | None:
+    """Return how long *missing* elements will take if they take as long as those that *name* is done with."""
+    if ended < FEWEST:
+        return None
+    begin: float | None = None
+    for event in run.memory.log:
+        timing = getattr(event, "timing", None)
+        begin = (getattr(event, "at", None) if timing is None else timing.at) or begin
+        if begin is not None and getattr(event, "component", None) == name:
+            break
+    elapsed = 0.0 if begin is None else now - begin
+    return elapsed / ended * missing if elapsed >= SOONEST else None

@@ -61,6 +61,8 @@ class Problem(msgspec.Struct):
     """The label of the button that leads there."""
     command: str = ""
     """The command that a person types where the code is, if nothing here helps."""
+    number: int = 0
+    """How many runs there are, where they are not named."""
 
 
 async def problems_page(request: Request) -> Response:
@@ -131,7 +133,10 @@ async def _held_up(source: Source) -> list[Problem]:
     for each in [] if client is None else await client.stranded():
         text = f"{count(each.runs, 'run')} due in the queue {each.queue!r}, and no worker that is alive has the code"
         name = f"{each.workflow}@{each.version[:8]}"
-        found.append(Problem("failed", each.workflow, name, "stranded", text, [], now, now, "/versions", "Versions"))
+        since = now - each.oldest
+        problem = Problem("failed", each.workflow, name, "stranded", text, [], since, since, "/versions", "Versions")
+        problem.number = each.runs
+        found.append(problem)
     for limit in await limits_of(source):
         if limit.state in BAD:
             since = now - (limit.since or 0.0)

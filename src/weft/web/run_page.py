@@ -101,7 +101,11 @@ async def _read(source: Source, id: str, at: int | None) -> Read:
 async def _looked_at(source: Source, record: RunRecord, run: Run, *, is_past: bool) -> Read:
     left = None if is_past else await source.undriven(record)
     look = partial(_views, record, run, None if is_past else time.time(), left)
-    return Read(record, run, is_past, left, await source.view(record, run, ("views", left is None), look))
+    views = await source.view(record, run, ("views", left is None), look)
+    waits = None if is_past else await source.queued(record)
+    if waits is not None:
+        views = views._replace(lines=[waits, *views.lines])
+    return Read(record, run, is_past, left, views)
 
 
 async def run_page(request: Request) -> Response:
@@ -233,9 +237,10 @@ class Views(NamedTuple):
 
 
 def _views(record: RunRecord, run: Run, now: float | None, left: Undriven | None) -> Views:
+    falls = waterfall(run, now=now)
     return Views(
-        attention(run, record, now=time.time() if now is None else now, left=left),
-        waterfall(run, now=now),
+        attention(run, record, now=falls.end if now is None else now, left=left),
+        falls,
         progress_of(run.memory),
         marks(run),
     )

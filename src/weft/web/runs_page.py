@@ -277,7 +277,10 @@ async def _lines(source: Source, records: Sequence[RunRecord], *, may_see: bool)
         if known.done() and known.exception() is None:
             lines[place] = known.result()
     lefts = [await source.undriven(line.record) for line in lines]
-    lines = [msgspec.structs.replace(line, left=left) for line, left in zip(lines, lefts, strict=True)]
+    whys = [line.why or await source.queued(line.record) for line in lines]
+    lines = [
+        msgspec.structs.replace(line, left=left, why=why) for line, left, why in zip(lines, lefts, whys, strict=True)
+    ]
     return lines, is_whole and all(known.done() for known in later.values())
 
 

@@ -22,7 +22,7 @@ from weft.ports.store import DUE, FINISHED, OwnedStore, RunRecord, RunStatus, St
 from weft.runner.blocking import Runner
 from weft.runner.runner import AsyncRunner
 from weft.stores import PostgresStore
-from weft.views import Undriven, undriven
+from weft.views import Attention, Undriven, queued, undriven
 from weft.views.code import modules_of
 from weft.web.commands import Commands, store_option
 from weft.web.slow_answers import SlowAnswers, looked_at
@@ -140,6 +140,19 @@ class Source:
             modules=self.modules(record),
             option=self.commands.option,
         )
+
+    async def queued(self, record: RunRecord) -> Attention | None:
+        """Return that a run of the fleet is due, and no worker has it; None if that is not so."""
+        if record.status != "running" or record.owner is not None or not await self.workers():
+            return None
+        found = self.answers.soon("known", self._known)
+        known = await found if isinstance(found, asyncio.Future) else found
+        return queued(record, is_stranded=(record.workflow, record.version) not in known, now=time.time())
+
+    async def _known(self) -> set[tuple[str, str]]:
+        """Return the workflows and versions that living workers have the code of."""
+        client = await self.fleet()
+        return set() if client is None else {key for each in await client.workers() for key in each.serves.workflows}
 
     async def list_undriven(self, limit: int, statuses: Collection[RunStatus] = DUE) -> list[RunRecord]:
         """Return runs that have work left and no process, the oldest first; of a fleet with workers there are none."""
