@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from weft import Policy, Run, Runner, Workflow, current, each, step, wait_for
+from weft import Policy, Run, Runner, Saga, Workflow, current, each, step, wait_for
 from weft.ports.store import RunRecord
 from weft.testing import TestRunner
-from weft.views import attention, undriven
+from weft.views import attention, undriven, waterfall
+from weft.views.hidden import hidden_line
 
 ASK = Workflow(
     "ask",
@@ -130,3 +131,27 @@ def test_a_map_says_how_far_it_is_what_was_skipped_and_how_long_the_rest_will_ta
     assert line.share == 0.5
     [line] = attention(few, record, now=begin + 600)
     assert (line.text, line.detail) == ("5 of 100", "")
+
+
+def test_a_saga_that_was_undone_says_so_though_its_run_is_completed() -> None:
+    trip = Saga("trip")
+
+    @trip.transaction(compensate=lambda request, results: "cancelled")
+    def flight(request: str, results: dict[str, str]) -> str:
+        return "LH 400"
+
+    @trip.transaction(compensate=None)
+    def car(request: str, results: dict[str, str]) -> str:
+        raise LookupError("no car in Lyon")
+
+    with Runner(executor="inline") as runner:
+        run = runner.start(Workflow("travel", trip), "Lyon", id="r").wait()
+        record = runner.find("r")
+
+    [line] = attention(run, record, now=0.0)
+    assert (record.status, line.component, line.text) == ("completed", "trip", "was undone")
+    assert (line.error, line.detail) == ("car: LookupError: no car in Lyon", "undone: flight")
+    assert hidden_line(line).error == "car: hidden"
+    parts = [row.component for row in waterfall(run).rows]
+    assert parts[:3] == ["trip", "trip.flight", "trip.car"]
+    assert len(parts) == 4  # and what undid the flight

@@ -21,7 +21,7 @@ from weft.views.waterfall import Bar, Row
 from weft.web import Identity, Tokens, app
 from weft.web.app import PAGES
 from weft.web.auth import RANK, Role
-from weft.web.run_page import axis, happenings
+from weft.web.run_page import axis, happenings, listed_from
 
 TOKENS = {role: f"a-long-enough-token-for-{role}" for role in RANK}
 NASTY = "<script>alert('x')</script>"
@@ -577,3 +577,79 @@ def test_an_answer_has_a_form_from_its_type_though_the_class_is_not_here(tmp_pat
     ]
     assert posted.status_code == 303
     assert result == shop.Approval(True, "high", "7")
+
+
+def test_many_alike_are_one_line_however_many_there_are() -> None:
+    flow = Workflow("flow", step(list, name="split") >> each(step(abs)) >> reduce(max, init=0, name="most"))
+    with Runner(executor="inline") as runner:
+        log = runner.start(flow, range(1_000)).wait().log()
+
+    lines = happenings(log, 0.0, may_see=True, is_grouped=True)
+    one_by_one = happenings(log, 0.0, may_see=True, is_grouped=False)
+
+    assert [line.component for line in lines][:4] == ["most", "abs", "map_1", "split"]
+    assert (lines[-1].seq, lines[1].last - lines[1].seq) == (1, 999)
+    assert [line.seq for line in one_by_one] == [event.seq for event in reversed(log[-200:])]
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_every_event_is_on_one_of_the_pages(grouped: bool) -> None:
+    flow = Workflow("flow", step(abs) >> step(str, name="text"))
+    with Runner(executor="inline") as runner:
+        handle = runner.start(flow)
+        for number in range(150):
+            runner.send(handle, number)
+        log = runner.wait_until(handle, lambda run: len(run.values("text")) == 150).log()
+
+    seen: list[int] = []
+    left = list(log)
+    while left:
+        page = happenings(left, 0.0, may_see=True, is_grouped=grouped)
+        seen += [seq for line in page for seq in range(line.last, line.seq - 1, -1)]
+        left = left[: listed_from(left, is_grouped=grouped)]
+
+    assert seen == [event.seq for event in reversed(log)]
+
+
+def test_the_failure_of_an_element_is_shown_with_what_it_was_called_with_and_one_key(tmp_path: Path) -> None:
+    keys: dict[int, list[str]] = {}
+
+    def refuse(x: int) -> int:
+        keys.setdefault(x, []).append(current().idempotency_key)
+        if x == 3:
+            raise ValueError("three")
+        return x
+
+    policies = [("refuse", Policy(max_retries=1))]
+    flow = Workflow("flow", step(list, name="split") >> each(step(refuse)), policies=policies)
+    with Runner(tmp_path / "runs.db", executor="inline") as runner:
+        runner.start(flow, range(9), id="r").wait()
+    with TestClient(app(tmp_path / "runs.db"), base_url="http://localhost") as client:
+        page = client.get("/runs/r?select=refuse").text
+
+    assert "map_1 = 3" in page
+    assert "map_1 = 8" not in page
+    assert '<td class="right quiet">at once</td>' in page
+    assert [key in page for key in keys[3]] == [True, True]
+    assert keys[8][0] not in page
+    assert "rule 1 of 1" in page
+
+
+def test_what_a_retry_has_made_good_is_no_failure(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def once(x: int) -> int:
+        calls.append(x)
+        if len(calls) == 1:
+            raise ValueError("the first time")
+        return x
+
+    with Runner(tmp_path / "runs.db", executor="inline") as runner:
+        handle = runner.start(Workflow("flow", step(once)), 1, id="r")
+        handle.wait()
+        runner.retry("r")
+        assert handle.result() == 1
+    with TestClient(app(tmp_path / "runs.db"), base_url="http://localhost") as client:
+        page = client.get("/runs/r?select=once").text
+
+    assert '<p class="bad">' not in page

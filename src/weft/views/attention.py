@@ -15,11 +15,12 @@ The parts of a run that need attention, the most urgent first: one line for each
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from weft.core import events as ev
+from weft.core.components.saga_outcome import SagaOutcome
 from weft.core.diagrams.run_status import progress_of
 from weft.core.draw.progress import Progress, State, duration
 from weft.core.run.deadlines import open_deadlines
@@ -27,6 +28,7 @@ from weft.errors import StepCancelled
 from weft.ports.store import DUE, RunRecord
 from weft.views.order import in_order
 from weft.views.text import ago, count, error_text, word
+from weft.views.times import time_of
 
 if TYPE_CHECKING:
     from weft.core.run.run import Run
@@ -36,6 +38,9 @@ Action = Literal["", "retry", "answer", "resume"]
 
 CANCELLED = f"{StepCancelled.__module__}.{StepCancelled.__qualname__}"
 """The error of a step that a caller has cancelled."""
+
+UNDONE = "was undone"
+"""The words for a saga that was."""
 
 BUSY = ("running", "ready", "waiting")
 """The states of a component that will do more."""
@@ -185,6 +190,7 @@ def attention(run: Run, record: RunRecord, *, now: float, left: Undriven | None 
         *_waiting(run, now),
         *_retried(run, now),
         *_cancelled(run),
+        *_undone(run),
         *_counted(run, progress, now),
     ]
     return found[:MOST]
@@ -216,7 +222,7 @@ def _failed(run: Run, progress: dict[str, Progress]) -> Iterable[Attention]:
             known.append(event)
     for name, events in by_component.items():
         last = events[-1]
-        text = "failed" if last.attempts == 1 else f"failed after {count(last.attempts, 'attempt')}"
+        text = "failed" if last.attempts < 2 else f"failed after {count(last.attempts, 'attempt')}"
         if len(events) > 1:
             text = f"failed {len(events):,} times"
         if name in letters:
@@ -298,6 +304,17 @@ def _cancelled(run: Run) -> Iterable[Attention]:
             return
 
 
+def _undone(run: Run) -> Iterable[Attention]:
+    """Yield sagas whose last request was undone: the run is completed, and what was asked for was not done."""
+    for name, component in run.memory.workflow.components.items():
+        made = run.memory.lineage.index().get(name) if component.kind == "saga" else None
+        last: Any = run.memory.lineage.fact(made[-1]).value if made else None
+        if isinstance(last, SagaOutcome) and last.status == "aborted":
+            error = last.error if last.failed_step is None else f"{last.failed_step}: {last.error}"
+            detail = f"undone: {', '.join(last.compensated)}" if last.compensated else "nothing had to be undone"
+            yield Attention("cancelled", UNDONE, name, error or "", detail)
+
+
 def _counted(run: Run, progress: dict[str, Progress], now: float) -> Iterable[Attention]:
     """Yield how far maps are: the steps in them, and the map itself if these have not begun."""
     regions = run.memory.workflow.wiring.regions
@@ -341,8 +358,7 @@ def _time_left(run: Run, name: str, ended: int, missing: int, now: float) -> flo
         return None
     begin: float | None = None
     for event in run.memory.log:
-        timing = getattr(event, "timing", None)
-        begin = (getattr(event, "at", None) if timing is None else timing.at) or begin
+        begin = time_of(event) or begin
         if begin is not None and getattr(event, "component", None) == name:
             break
     elapsed = 0.0 if begin is None else now - begin

@@ -69,6 +69,8 @@ def sentence_in_time(event: Any, show: Show = shown) -> Sentence:
         for absolute, relative in (("again at ", "next in "), ("until ", "for up to ")):
             before, found, after = text.partition(f"{absolute}{stamp(due)}")
             if found:
+                if due <= at and absolute == "again at ":
+                    return Sentence(f"{before}next at once{after}")
                 return Sentence(before, f"{relative}{duration(max(0.0, due - at))}", after, due)
     return Sentence(text)
 
@@ -146,7 +148,8 @@ def _attempt(event: ev.AttemptFailed, _: Show) -> str:
 
 def _failure(event: ev.RunnableFailed, _: Show) -> str:
     then = "" if event.on_failure == "halt" else f", then {event.on_failure}"
-    return f"{error_line(event.error)} after {count(event.attempts, 'attempt')}{then}"
+    after = f" after {count(event.attempts, 'attempt')}" if event.attempts else ""
+    return f"{error_line(event.error)}{after}{then}"
 
 
 def _awaited(event: ev.CompletionAwaited, _: Show) -> str:

@@ -58,7 +58,7 @@ def page_graph(subject: Drawable, *, selected: str | None = None, may_see: bool 
         words = " ".join(filter(None, ("box", state, "sel" if name == selected else "")))
         focus = "" if kind == "input" else ' tabindex="0" role="button"'
         progress, last = counted.get(unescape(name)), _LAST_LINE.match(inside)
-        strip = "" if progress is None or last is None else _strip(progress, float(last[1]), float(last[2]) + 5)
+        strip = "" if progress is None or last is None else _strip(progress, float(last[1]), float(last[2]) + 4)
         return (
             f'<g class="{words}" data-name="{name}" data-kind="{kind}"{attribute or ""}{focus} aria-label="{title}">'
             f"<title>{title}</title>{inside}</g>{strip}</g>"

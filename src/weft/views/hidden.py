@@ -1,5 +1,5 @@
 """
-What a person may see who may not see values: the messages of errors are hidden too, as they often quote one.
+Hides what may quote a value, such as the messages of errors, from those who may not see values.
 
     >>> hidden_error("CardDeclined: card 4711 of ada")
     'CardDeclined: hidden'
@@ -17,7 +17,7 @@ import msgspec
 
 from weft.core import events as ev
 from weft.core.draw.progress import Progress
-from weft.views.attention import Attention, is_cancelled
+from weft.views.attention import UNDONE, Attention, is_cancelled
 
 E = TypeVar("E")
 
@@ -55,7 +55,7 @@ def hidden_event(event: E) -> E:
 
 def hidden_line(line: Attention) -> Attention:
     """Return *line* without the message of its error."""
-    if not line.error or line.state == "cancelled":
+    if not line.error or (line.state == "cancelled" and line.text != UNDONE):
         return line
     return msgspec.structs.replace(line, error=HIDDEN if line.state == "parked" else hidden_error(line.error))
 

@@ -27,6 +27,7 @@ from weft.core.draw.progress import State
 from weft.core.fold.scope import Key
 from weft.core.lineage.lineage import Cell
 from weft.views.order import in_order
+from weft.views.times import time_of
 
 if TYPE_CHECKING:
     from weft.core.run.run import Run
@@ -41,7 +42,7 @@ REASONS: Final[dict[Reason, str]] = {
     "backing_off": "backing off",
     "delayed": "delayed",
     "sleeping": "sleeping",
-    "waiting": "waiting for a signal or a completion",
+    "waiting": "waiting for the outside, a signal or a completion",
     "stopped": "stopped before a retry, fork or takeover",
 }
 """The reasons in words, in the order in which a legend lists them."""
@@ -78,7 +79,9 @@ class Row(msgspec.Struct, frozen=True):
     """By reason, summed over all activations: of a map that ran on ten threads, more than the time that passed."""
     activations: int = 0
     needs: tuple[str, ...] = ()
-    """Of a component that was not reached: the components before it that have not ended well."""
+    """Of a component that has not begun: the components before it that have not ended well."""
+    barred: tuple[str, ...] = ()
+    """Of one that was not reached: the components before it that let nothing through."""
     is_part: bool = False
     """Whether it is a part of the component in a row before."""
 
@@ -154,7 +157,7 @@ def waterfall(run: Run, *, now: float | None = None) -> Waterfall:
     memory = run.memory
     reading = _Reading(memory.lineage.gathered or {})
     if memory.lineage.removed:  # of events that a snapshot has kept the times are not known: they come first
-        times = (at for event in memory.log if (at := _time_of(event)) is not None)
+        times = (at for event in memory.log if (at := time_of(event)) is not None)
         reading.first = reading.last = next(times, now or 0.0)
     for event in memory.log:
         reading.read(event)
@@ -179,7 +182,11 @@ def waterfall(run: Run, *, now: float | None = None) -> Waterfall:
 
 
 def _rows(run: Run, reading: _Reading) -> Iterable[Row]:
-    """Yield a row for each component, and behind it one for each of its parts that took time or has not ended well."""
+    """
+    Yield a row for each component, and behind it one for each of its parts that took time or has not ended well.
+
+    If one has failed, all are there that ran: what was undone, too.
+    """
     memory = run.memory
     states = progress_of(memory)
     wiring, components = memory.workflow.wiring, memory.workflow.components
@@ -191,13 +198,18 @@ def _rows(run: Run, reading: _Reading) -> Iterable[Row]:
         found, state = reading.found.get(name), states[name].state
         if found is None:
             parents = {parent: None for inlet in wiring.fed_by(name) for parent in inlet.parents}
-            needs = tuple(each for each in parents if each in states and states[each].state not in ("done", "gated"))
-            yield Row(name, state, needs=needs if state == "unreached" else ())
+            known = {each: states[each].state for each in parents if each in states}
+            needs = tuple(each for each, how in known.items() if how not in ("done", "gated"))
+            barred = tuple(each for each, how in known.items() if how == "gated")
+            is_waiting, is_unreached = state in ("unreached", "waiting"), state == "unreached"
+            yield Row(name, state, needs=needs if is_waiting else (), barred=barred if is_unreached else ())
         else:
             yield Row(name, state, tuple(found.bars()), found.seconds, found.activations)
-        for part in parts.get(name, ()):
+        is_whole = any(states[part].state == "failed" for part in parts.get(name, ()))
+        for part in sorted(parts.get(name, ()), key=lambda part: reading.order.get(part, 0)):
             found, state = reading.found.get(part), states[part].state
-            if found is not None and (state not in ("done", "gated") or sum(found.seconds.values()) >= _SHORTEST):
+            is_long = found is not None and sum(found.seconds.values()) >= _SHORTEST
+            if found is not None and (is_whole or is_long or state not in ("done", "gated")):
                 yield Row(part, state, tuple(found.bars()), found.seconds, found.activations, is_part=True)
 
 
@@ -292,6 +304,8 @@ class _Reading:
         """By position of a reduce: the facts that it was computed from."""
         self.first = self.last = 0.0
         self.found: dict[str, _Found] = {}
+        self.order: dict[str, int] = {}
+        """By component: the event with which it ended first."""
         self._ended: dict[int, float] = {}
         """By position: when the event happened."""
         self._attempts: dict[Key, list[ev.AttemptFailed]] = {}
@@ -307,7 +321,7 @@ class _Reading:
 
     def read(self, event: Any) -> None:
         """Take one event in."""
-        at, before = _time_of(event), self.last
+        at, before = time_of(event), self.last
         if at is not None:
             self.last = max(self.last, at)
             self.first = self.first or at
@@ -324,6 +338,7 @@ class _Reading:
         if at is not None or isinstance(event, ev.ENDINGS):  # else it says nothing about time
             self._goes_on(_began(event, self.last))
         key = (event.component, event.inputs)
+        self.order.setdefault(event.component, event.seq)
         match event:
             case ev.AttemptFailed():
                 self._attempts.setdefault(key, []).append(event)
@@ -488,12 +503,3 @@ def _began(event: Any, end: float) -> float:
     timing: ev.Timing | None = getattr(event, "timing", None)
     waited = 0.0 if timing is None else timing.delayed + timing.backing_off + timing.limited
     return end - waited - float(getattr(event, "duration_ns", 0)) / 1e9
-
-
-def _time_of(event: Any) -> float | None:
-    """Return when *event* happened, if it says so."""
-    timing = getattr(event, "timing", None)
-    if timing is not None:
-        return float(timing.at)
-    at: float | None = getattr(event, "at", None)
-    return at or None

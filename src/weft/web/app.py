@@ -144,6 +144,7 @@ def app(
         exception_handlers={RunNotFound: _not_found, HistoryTruncated: _gone, StoreError: _unavailable, 404: _no_page},
     )
     found.state.source, found.state.values, found.state.watches = source, values, Watches()
+    found.state.can_sign_out = isinstance(auth, Tokens)
     found.state.store = plain(name or (str(store) if isinstance(store, str | Path) else type(store).__name__))
     return found
 

@@ -22,6 +22,7 @@ from weft.views.event_text import state_after
 from weft.views.form import Field, form_fields
 from weft.views.hidden import hidden_event
 from weft.views.text import error_text, short_type, shown
+from weft.views.times import time_of
 from weft.views.traceback_view import TracebackPart, traceback_parts
 from weft.web.value_page import fact_of
 
@@ -45,6 +46,8 @@ class Step(msgspec.Struct, frozen=True):
     error: str = ""
     retry: str = ""
     """When it was tried again, of an attempt that failed."""
+    at: float | None = None
+    """When it ended, in seconds since the epoch, if the log says so."""
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -80,6 +83,10 @@ class Chosen(msgspec.Struct, frozen=True):
     elements: int
     """How many elements it has ended with; 0 outside a map."""
     policy: str
+    decided: str
+    """The rule of the policies that holds for it."""
+    key: str
+    """The idempotency key that all attempts of what is shown have; empty if a function of the application makes it."""
     function: str
     definition: str
     """The hash of the workflow, which covers the code."""
@@ -111,8 +118,10 @@ def inspected(run: Run, name: str, progress: Progress, *, may_see: bool, element
     one = None if element is None else place_of(run, name, element)
     if one is not None:
         endings, failed = [see(one)], [event for event in failed if event.inputs == one.inputs]
+    is_failed = progress.state == "failed" or one is not None  # else a retry has made it good
     failure = next((event for event in reversed(endings) if isinstance(event, ev.RunnableFailed)), None)
-    last = next(reversed(endings), None) or next(reversed(failed), None)
+    failure = failure if is_failed else None
+    last = failure or next(reversed(endings), None) or next(reversed(failed), None)
     fact = fact_of(run, name, None if one is None else element)
     wait = getattr(node, "wait", None)
     shown_steps = [*_worst(endings), *failed[-ELEMENTS:]]
@@ -126,13 +135,15 @@ def inspected(run: Run, name: str, progress: Progress, *, may_see: bool, element
         fact is not None,
         tuple(_step(event, may_see=may_see) for event in sorted(shown_steps, key=lambda each: each.seq)),
         len(endings) + len(failed),
-        error if one is not None else error or short_error(progress.error),
+        error if one is not None or not is_failed else error or short_error(progress.error),
         tuple(traceback_parts(failure.error.traceback)) if failure is not None else (),
         tuple(_called_with(run, last, may_see=may_see)),
-        tuple(_causes(run, fact, name, last, may_see=may_see)),
+        tuple(_causes(run, None if failure is not None else fact, name, last, may_see=may_see)),
         tuple(_effects(run, name)),
         elements,
         policy_text(run, name),
+        policy_text(run, name).partition(", says ")[0],
+        _key(run, name, last),
         _function(node),
         str(getattr(memory.workflow, "hash", "")),
         wait.signal if wait is not None else None,
@@ -176,10 +187,22 @@ def _step(event: Any, *, may_see: bool) -> Step:
     attempts = getattr(event, "attempts", 0) or getattr(event, "attempt", 0) or 1
     value = shown(event.value, longest=80) if may_see and hasattr(event, "value") else ""
     text = "" if error is None else error_text(error)
-    again = isinstance(event, ev.AttemptFailed) and event.retry_at > event.at > 0
-    retry = f"in {duration(event.retry_at - event.at)}" if again else ""
+    retry = "none left" if isinstance(event, ev.RunnableFailed) else ""
+    if isinstance(event, ev.AttemptFailed):
+        retry = f"in {duration(event.retry_at - event.at)}" if event.retry_at > event.at > 0 else "at once"
     took = getattr(event, "duration_ns", 0) / 1e9
-    return Step(event.seq, index, state_after(event), took, attempts, value, text, retry)
+    return Step(event.seq, index, state_after(event), took, attempts, value, text, retry, time_of(event))
+
+
+def _key(run: Run, name: str, last: Any) -> str:
+    """Return the idempotency key of what the event *last* ended; empty if there is none, or a function makes it."""
+    if last is None or not isinstance(last, ev.AttemptFailed | ev.RunnableFailed | ev.ReactionOccurred):
+        return ""
+    try:
+        own = run.explain_policy(name).policy.idempotency_key
+    except Exception:  # noqa: BLE001 - a policy of code that is not here
+        return ""
+    return run.memory.lineage.idempotency_key(run.id, name, last.inputs) if own is None else ""
 
 
 def _causes(run: Run, fact: Fact | None, name: str, last: Any, *, may_see: bool) -> Iterable[Cause]:
@@ -224,7 +247,7 @@ def _effects(run: Run, name: str) -> Iterable[tuple[str, str]]:
 def policy_text(run: Run, name: str) -> str:
     """Return which rule holds for the component *name* in this run, and what it says."""
     try:
-        return str(run.explain_policy(name))
+        return str(run.explain_policy(name)).removeprefix(f"{name}: ")
     except Exception as error:  # noqa: BLE001 - a policy of code that is not here cannot be explained, which is said
         return f"cannot be explained here: {error}"
 

@@ -160,6 +160,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             "form": getattr(request.state, "form", ""),
             "problems_count": getattr(request.state, "problems", 0),
             "store": request.app.state.store,
+            "can_sign_out": request.app.state.can_sign_out and "authorization" not in request.headers,
             "same": partial(same_page, request),
             "asked": request.query_params.getlist,
             "link": partial(link, request),

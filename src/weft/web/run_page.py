@@ -39,6 +39,7 @@ from weft.views.elements import Elements, elements
 from weft.views.event_text import Sentence, Show, sentence_in_time, state_after
 from weft.views.hidden import HIDDEN, hidden_event, hidden_line, hidden_progress, hide
 from weft.views.text import shown
+from weft.views.times import time_of
 from weft.web.inspector import inspected
 from weft.web.live import state_of_run
 from weft.web.rendering import data, number_of, page
@@ -47,11 +48,13 @@ from weft.web.slow_answers import looked_at
 from weft.web.source import Source
 
 EVENTS: Final = 200
-"""How many events a page lists."""
+"""How many lines of events a page lists."""
 PATIENCE: float | None = 0.5
 """Seconds that a page waits for a run before it says that the run is being read."""
 LETTER: Final = 1.6
 """The widest letter of a label of the scale, in percent of its width."""
+READ: Final = 20_000
+"""How many events are looked at for that: many alike are one line."""
 ALIKE: Final = 4
 """This many events of one component in a row are one line."""
 
@@ -151,6 +154,7 @@ async def run_page(request: Request) -> Response:
                 "children": run.children,
             }
         )
+    begin = listed_from(happened, is_grouped=of is None)
     draw = partial(page_graph, run, selected=selected, may_see=may_see)
     graph = await source.view(record, run, ("graph", selected, may_see), draw)
     chosen, found = None, None
@@ -194,7 +198,8 @@ async def run_page(request: Request) -> Response:
         listed=query.get("list", "events"),
         of=of,
         happened=happenings(happened, falls.start, may_see=may_see, is_grouped=of is None),
-        earlier=happened[-EVENTS].seq - 1 if len(happened) > EVENTS else None,
+        earlier=happened[begin].seq - 1 if begin else None,
+        passed=max(0.0, (next(filter(None, map(time_of, reversed(events[-EVENTS:]))), falls.start)) - falls.start),
         results={name: value_tree(value) for name, value in run.results().items()} if may_see else {},
         children=run.children,
         can_retry=source.can_retry(record) and bool(record.failures or record.dead_letters),
@@ -322,6 +327,10 @@ def marks(run: Run) -> list[tuple[float, str]]:
     return list(found.items())[:100]
 
 
+_ALIKE = ev.ReactionOccurred | ev.ConditionEvaluated
+"""Events of which many of one component are one line."""
+
+
 # -- events --------------------------------------------------------------------------------------
 
 
@@ -329,13 +338,13 @@ def happenings(events: list[Any], start: float, *, may_see: bool, is_grouped: bo
     """Return the last of *events* as the page lists them, newest first; many alike of one component are one line."""
     groups: list[list[Any]] = []
     times: dict[int, float] = {}
-    latest = next(filter(None, map(time_of, reversed(events[-2 * EVENTS : -EVENTS]))), None)
-    for event in events[-EVENTS:]:
+    begin = listed_from(events, is_grouped=is_grouped)
+    latest = next(filter(None, map(time_of, reversed(events[max(0, begin - EVENTS) : begin]))), None)
+    for event in events[begin:]:
         latest = time_of(event) or latest  # an event without a time happened within 10 ms of the one before with one
         if latest is not None:
             times[event.seq] = latest
-        is_alike = bool(groups) and _kind(event) == _kind(groups[-1][0])
-        if is_grouped and is_alike and isinstance(event, ev.ReactionOccurred | ev.ConditionEvaluated):
+        if is_grouped and groups and isinstance(event, _ALIKE) and _kind(event) == _kind(groups[-1][0]):
             groups[-1].append(event)
         else:
             groups.append([event])
@@ -346,10 +355,26 @@ def happenings(events: list[Any], start: float, *, may_see: bool, is_grouped: bo
     ]
 
 
-def time_of(event: Any) -> float | None:
-    """Return when *event* happened, if it says so."""
-    timing = getattr(event, "timing", None)
-    return (getattr(event, "at", None) if timing is None else timing.at) or None
+def listed_from(events: list[Any], *, is_grouped: bool) -> int:
+    """Return the place of the first of *events* that a page lists: it has so many lines that end with the last one."""
+    lines, alike, kind = 0, 0, None
+    first = max(0, len(events) - READ)
+    for place in range(len(events) - 1, first - 1, -1):
+        event = events[place]
+        mine = _kind(event) if is_grouped and isinstance(event, _ALIKE) else None
+        if mine is None or mine != kind:
+            if lines == EVENTS:
+                return place + 1
+            lines, alike, kind = lines + 1, 1, mine
+            continue
+        alike += 1
+        if alike < ALIKE:
+            if lines == EVENTS:
+                return place + 1
+            lines += 1
+        elif alike == ALIKE:  # from now on they are one line
+            lines -= ALIKE - 2
+    return first
 
 
 def _kind(event: Any) -> tuple[str, str | None]:
