@@ -499,3 +499,16 @@ PALE = """() => {
   return texts.filter(e => { const a = light(parse(getComputedStyle(e).color)), b = light(ground(e));
     return (Math.max(a, b) + .05) / (Math.min(a, b) + .05) < 4.5; }).map(e => e.outerHTML.slice(0, 120));
 }"""
+
+
+def test_what_is_for_browsers_without_scripts_is_not_done(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs/waits")
+    body = (
+        '<main id="main"><noscript><meta http-equiv="refresh" content="0;url=/problems"></noscript><h1>Read</h1></main>'
+    )
+    page.route("**/runs/waits?select=price", lambda route: route.fulfill(body=body, content_type="text/html"))
+    page.evaluate("show(new URL('?select=price', location))")
+    page.get_by_role("heading", name="Read").wait_for()
+
+    assert page.locator("main meta").count() == 0
+    assert page.url.endswith("/runs/waits?select=price")

@@ -282,3 +282,43 @@ def test_the_problems_begin_with_deadlines_in_danger(tmp_path: Path) -> None:
     assert re.search(r"in 16 min", page)
     assert NASTY not in page
     assert "Nothing is wrong" not in page
+
+
+def test_a_comparison_lists_a_few_of_many_alike(tmp_path: Path) -> None:
+    flow = Workflow("flow", step(range, name="split") >> each(step(abs)))
+    with Runner(tmp_path / "runs.db", executor="inline") as runner:
+        for size in (2, 40):
+            runner.start(flow, size, id=f"r{size}").wait()
+    with TestClient(app(tmp_path / "runs.db"), base_url="http://localhost") as client:
+        page = client.get("/runs/r2/compare?with=r40").text
+        data = client.get("/runs/r2/compare?with=r40&format=json").json()
+
+    assert page.count("<td><b>abs</b></td>") == 5
+    assert "34 more that are not in r2" in page
+    assert sum(each["component"] == "abs" for each in data["differences"]) == 38
+
+
+def test_the_form_of_a_policy_says_what_holds_now(tmp_path: Path) -> None:
+    flow = ask.with_policies([("prepare", Policy(max_retries=7, timeout=2.5))])
+    with Runner(tmp_path / "runs.db", executor="inline") as runner:
+        runner.start(flow, 1, id="r")
+        runner.wait_until("r", lambda run: bool(run.waiting_for))
+    with TestClient(app(tmp_path / "runs.db"), base_url="http://localhost") as client:
+        page = client.get("/runs/r/policy?component=prepare").text
+
+    assert re.search(r'name="max_retries"[^>]* placeholder="7"', page)
+    assert re.search(r'name="timeout"[^>]* placeholder="2.5"', page)
+
+
+def test_a_page_says_who_looks_and_lets_them_sign_out(tmp_path: Path) -> None:
+    Runner(tmp_path / "runs.db").open().close()
+    tokens = Tokens({"a-long-enough-token-here": Identity("ann", "operate")})
+    with TestClient(app(tmp_path / "runs.db", auth=tokens), base_url="http://x.test") as client:
+        client.post("/login", data={"token": "a-long-enough-token-here"})
+        page = client.get("/runs").text
+        client.post("/logout")
+        after = client.get("/runs", headers={"accept": "text/html"}, follow_redirects=False)
+
+    assert "ann, operate" in page
+    assert 'action="/logout"' in page
+    assert after.headers["location"] == "/login"

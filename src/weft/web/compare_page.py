@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from weft.core.diff import diff
+from weft.core.diff import Difference, diff
 from weft.core.run.run import Run
 from weft.errors import HistoryTruncated
 from weft.views import page_graph
@@ -16,6 +19,8 @@ from weft.web.live import state_of_run
 from weft.web.rendering import data, page
 from weft.web.source import Source
 
+ALIKE: Final = 4
+"""Of more differences of one component than this the first are listed, and how many more there are."""
 MOST: Final = 200
 """How many differences a page lists."""
 
@@ -47,10 +52,23 @@ async def compare_page(request: Request) -> Response:
         other=other,
         sides=((first, _graph(mine, may_see=may_see)), (second, _graph(theirs, may_see=may_see))),
         found=found,
-        shown=found.differences[:MOST],
+        shown=list(itertools.islice(_lines(found.differences), MOST)),
         may_see=may_see,
         seen=state_of_run(second),
     )
+
+
+def _lines(differences: Sequence[Difference]) -> Iterator[tuple[Difference, int]]:
+    """Yield what is listed: of many differences of one component the first, and how many more there are of its kind."""
+    total = Counter((each.component, each.kind) for each in differences)
+    seen: Counter[tuple[str, str]] = Counter()
+    for each in differences:
+        key = (each.component, each.kind)
+        seen[key] += 1
+        if total[key] <= ALIKE or seen[key] < ALIKE:
+            yield each, 0
+        elif seen[key] == ALIKE:
+            yield each, total[key] - ALIKE
 
 
 def _graph(run: Run, *, may_see: bool) -> Markup:

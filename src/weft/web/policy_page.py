@@ -8,6 +8,7 @@ from typing import Any, Final, get_args
 from starlette.requests import Request
 from starlette.responses import Response
 
+from weft.core.run.run import Run
 from weft.errors import InvalidPolicy, WeftError
 from weft.policy import Policy
 from weft.policy.policy import OnFailure
@@ -46,7 +47,7 @@ async def policy_page(request: Request) -> Response:
             touched = [str(each) for each in run.preview([rule], mode="merge")]
     except WeftError as error:
         wrong = str(error)
-    present = policy_text(run, component)
+    present, now = policy_text(run, component), _present(run, component)
     if query.get("format") == "json":
         shown = {"component": component, "policy": present, "touches": touched, "error": wrong}
         return data(shown, status=200 if wrong is None else 409)
@@ -60,9 +61,24 @@ async def policy_page(request: Request) -> Response:
         choices=CHOICES,
         given=given,
         present=present,
+        now=now,
         touched=touched,
         wrong=wrong,
     )
+
+
+def _present(run: Run, component: str) -> dict[str, str]:
+    """Return what the fields of the form say now."""
+    try:
+        policy = run.explain_policy(component).policy
+    except Exception:  # noqa: BLE001 - a policy of code that is not here
+        return {}
+    said = {name: getattr(policy, name) for name in (*NUMBERS, *CHOICES)}
+    return {
+        name: f"{value:g}" if isinstance(value, float) else str(value)
+        for name, value in said.items()
+        if value is not None
+    }
 
 
 def policy_rule(component: str, form: Mapping[str, str]) -> tuple[str, Policy]:

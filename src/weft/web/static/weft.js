@@ -58,6 +58,7 @@ async function show(url, { push = true } = {}) {
   if (!answer.ok) { location.href = url; return; }
   const read = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (turn !== shows) return; // a later address was asked for meanwhile
+  for (const each of all("noscript", read)) each.remove(); // what a parser without scripts has made of it would be done
   const before = new Set(all("tr[data-id]").map(row => row.dataset.id));
   const kept = anchor(), main = one("#main"), at = kept?.getBoundingClientRect().top;
   isLive = !push;
@@ -274,5 +275,7 @@ function clocks() {
     each.textContent = at.toLocaleString([], { hour: "2-digit", minute: "2-digit", hour12: false, ...(far ? { day: "2-digit", month: "short" } : {}) });
   }
 }
+// The latest runs of the grid stand at its right end.
+for (const each of all(".scroll")) each.scrollLeft = each.scrollWidth;
 function ready() { sheet(); mark(); follow(); slider(); pick(); clocks(); plot(); }
 ready();
