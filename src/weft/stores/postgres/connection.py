@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from weft.stores.postgres.driver import together
@@ -49,10 +50,12 @@ class Connection:
         Raises:
             StoreError: it failed.
         """
-        task = asyncio.get_running_loop().create_task(self._call(work))
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        task = loop.create_task(self._answer(work, answer))
         self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return await asyncio.shield(task)
+        task.add_done_callback(partial(self._done, answer))
+        return await answer
 
     async def close(self, timeout: float) -> None:
         """Wait for the work that has begun, and disconnect."""
@@ -72,10 +75,24 @@ class Connection:
         if db is not None and not db.is_closed():
             db.terminate()
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    async def _answer(self, work: Callable[[Any], Awaitable[T]], answer: asyncio.Future[T]) -> None:
+        """
+        Do *work*, and put what it returns or raises into *answer*, unless its caller has gone away.
+
+        The caller gets it in the next round of the loop; ``shield`` takes one more.
+        """
+        try:
+            found = await self._call(work)
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            if not answer.done():
+                answer.set_exception(error)
+        else:
+            if not answer.done():
+                answer.set_result(found)
+
+    def _done(self, answer: asyncio.Future[Any], task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # its caller may have gone away
+        answer.cancel()  # if there is none: the task was cancelled
 
     async def _call(self, work: Callable[[Any], Awaitable[T]]) -> T:
         async with self._lock:
