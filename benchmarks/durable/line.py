@@ -30,7 +30,11 @@ class Line:
     beside: str = ""
     """What else was seen."""
     by_cpu: float | None = None
-    """The figure if nobody had kept the process from running: from its CPU time instead of wall time."""
+    """
+    The figure if nobody had kept the process from running: from its CPU time instead of wall time.
+
+    Only for work that one process does alone: the CPU time of a client says nothing of the server that it waits for.
+    """
     low: float | None = None
     high: float | None = None
     library: str = "Weft"

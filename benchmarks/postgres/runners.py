@@ -56,7 +56,7 @@ def lines(samples: dict[Any, Samples], costs: dict[Any, Costs], count: int) -> I
     steps = count * STEPS
     for (executor, way), cost in costs.items():
         found = samples[executor, way]
-        seen, by_cpu = found.per_second(steps), steps / found.median_cpu
+        seen = found.per_second(steps)
         yield Line(
             "postgres_throughput",
             f"{count:,} workflows x {STEPS} steps at once",
@@ -65,9 +65,8 @@ def lines(samples: dict[Any, Samples], costs: dict[Any, Costs], count: int) -> I
             "steps/s",
             TARGETS[executor],
             at_least=True,
-            beside=f"by CPU of its process {by_cpu:,.0f}/s; {median(cost.statements):.4f} statements and "
-            f"{median(cost.wal):,.0f} bytes of WAL per step",
-            by_cpu=by_cpu,
+            beside=f"{found.median_cpu / steps * 1e6:.1f} µs of CPU of its process for each; "
+            f"{median(cost.statements):.4f} statements and {median(cost.wal):,.0f} bytes of WAL per step",
             low=seen.low,
             high=seen.high,
         )

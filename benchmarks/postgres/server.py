@@ -8,13 +8,14 @@ What a commit means is not changed: ``fsync``, ``synchronous_commit`` and ``full
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import tempfile
 import uuid
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ class Server:
     """A server that runs, and what it says of itself."""
 
     dsn: str
+    data: Path
     log: Path
     settings: dict[str, str]
     """By name: the version, and what a commit waits for."""
@@ -53,6 +55,16 @@ class Server:
         finally:
             asyncio.run(execute(self.dsn, f"drop database {name} with (force)"))
 
+    def cpu(self) -> float:
+        """Return how many seconds of CPU the processes of the server have used, those that have ended included."""
+        server = int((Path(self.data) / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+        used = sum(_ticks(server))
+        for each in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, IndexError):  # it has ended meanwhile
+                if _parent(int(each.name)) == server:
+                    used += sum(_ticks(int(each.name))[:2])
+        return used / os.sysconf("SC_CLK_TCK")
+
     def statements(self) -> int:
         """Return how many statements are in its log."""
         with self.log.open(errors="replace") as lines:
@@ -73,11 +85,25 @@ def started(folder: Path) -> Iterator[Server]:
             lax = [name for name in DURABLE if settings[name] != "on"]
             if lax:
                 raise RuntimeError(f"a commit would not wait for the disk: {', '.join(lax)} not on")
-            yield Server(process.get_uri(), process.log, settings)
+            yield Server(process.get_uri(), inner / "data", process.log, settings)
         finally:
             process.cleanup()
     finally:
         shutil.rmtree(inner, ignore_errors=True)
+
+
+def _fields(pid: int) -> list[str]:
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return text.rpartition(")")[2].split()  # the name before it may hold anything
+
+
+def _parent(pid: int) -> int:
+    return int(_fields(pid)[1])
+
+
+def _ticks(pid: int) -> list[int]:
+    """Return the time of a process, in the program and in the kernel, and that of its children that have ended."""
+    return [int(each) for each in _fields(pid)[11:15]]
 
 
 async def execute(dsn: str, statement: str) -> None:

@@ -57,7 +57,7 @@ def lines(samples: dict[Any, Samples], targets: dict[str, int], count: int) -> I
     """Return how many steps a second one worker does."""
     for executor, target in targets.items():
         found, steps = samples["worker", executor], count * STEPS
-        seen, by_cpu = found.per_second(steps), steps / found.median_cpu
+        seen = found.per_second(steps)
         yield Line(
             "postgres_throughput",
             f"{count:,} workflows x {STEPS} steps from the queue",
@@ -66,8 +66,7 @@ def lines(samples: dict[Any, Samples], targets: dict[str, int], count: int) -> I
             "steps/s",
             target,
             at_least=True,
-            beside=f"by CPU of its process {by_cpu:,.0f}/s; with the claims",
-            by_cpu=by_cpu,
+            beside=f"{found.median_cpu / steps * 1e6:.1f} µs of CPU of its process for each; with the claims",
             low=seen.low,
             high=seen.high,
         )

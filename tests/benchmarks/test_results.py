@@ -79,6 +79,12 @@ def row(page: str, of: str) -> list[str]:
     return next(line.strip("| ").split(" | ") for line in page.splitlines() if of in line and line.startswith("|"))
 
 
+def test_the_cpu_time_of_a_client_is_no_excuse_for_what_a_server_takes() -> None:
+    postgres = results.PAGE.parent / "postgres"
+
+    assert [each.name for each in postgres.glob("*.py") if "by_cpu" in each.read_text(encoding="utf-8")] == []
+
+
 def test_a_row_has_the_median_the_spread_the_target_and_the_verdict(document: dict[str, Any]) -> None:
     page = results.markdown(document, "speed.svg")
 
