@@ -54,7 +54,7 @@ class Costs(NamedTuple):
 MEASURED = Costs(
     append=Cost(0.39e-3, 30e-6),
     claim=Cost(5.5e-3, 79e-6),
-    look=Cost(1.7e-3, 0.0),
+    look=Cost(0.5e-3, 0.0),
     start=Cost(1.1e-3, 116e-6),
     renew=Cost(0.3e-3, 0.0),
 )
