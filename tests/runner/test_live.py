@@ -206,6 +206,20 @@ def test_streams_go_on_when_the_store_was_unavailable() -> None:
             assert [item.value for item in handle.stream("tokens")] == [0, 1, 2, "last"]
 
 
+def test_a_reader_of_a_stream_waits_while_the_store_is_unavailable() -> None:
+    def say(count: int) -> None:
+        for number in range(count):
+            current().stream("said").write(number)
+
+    async def main() -> None:
+        store = FaultyStore(MemoryStore(), {("read_chunks", 1): Fault.fail(), ("read_chunks", 2): Fault.fail()})
+        async with AsyncRunner(store) as runner:
+            handle = await runner.start(Workflow("w", step(say)), 3)
+            assert [item.value async for item in handle.stream("said")] == [0, 1, 2]
+
+    asyncio.run(main())
+
+
 def test_streams_are_gone_with_their_run(runner: Runner) -> None:
     speaker = Speaker()
     speaker.goes_on.set()

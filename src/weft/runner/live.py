@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import Any, Final
 
 from weft.core import events as ev
@@ -83,11 +84,11 @@ class LiveViews(ExternalCompletions):
         """
         _check_position(from_, 0)
         store, ref, offset = self._stream_store(), as_ref(run), from_
-        hub = self._runtime.streams
+        hub, again = self._runtime.streams, self._runtime.ownership.again
         async for _, is_over in self._looks(ref, lambda _: hub.written(ref.id, name)):
             if is_over:
                 await hub.flush(ref.id)
-            while chunks := await store.read_chunks(ref.id, name, start=offset, limit=PAGE):
+            while chunks := await again(partial(store.read_chunks, ref.id, name, start=offset, limit=PAGE)):
                 for chunk in chunks:
                     for item in _items(chunk, offset):
                         yield item
@@ -113,7 +114,7 @@ class LiveViews(ExternalCompletions):
         question = await self._runtime.mailbox.ask_progress(ref.id)
         until = asyncio.get_running_loop().time() + ANSWERED
         for seconds in pauses(*WATCHED):
-            body = await store.load_progress(ref.id)
+            body = await self._runtime.ownership.again(partial(store.load_progress, ref.id))
             asked, told = (b"", []) if body is None else decode_progress(body)
             if asked == question or asyncio.get_running_loop().time() > until:
                 return told
