@@ -325,6 +325,32 @@ def test_timers_keep_the_time_that_was_set() -> None:
         assert handle.result() == 5
 
 
+@pytest.mark.parametrize("on_failure", ["halt", "dead_letter"])
+def test_a_run_that_waits_is_continued_after_a_failure_of_its_was_retried(store: Any, on_failure: Any) -> None:
+    broken = [True]
+
+    def attempt(x: int) -> int:
+        if broken:
+            raise ValueError("not yet")
+        return x
+
+    picky = step(attempt, name="picky")
+    flow = Workflow("w", picky >> total, wait_for("go")).with_policies([("picky", Policy(on_failure=on_failure))])
+    with Runner(store, executor="inline") as runner:
+        runner.start(flow, id="w")
+        runner.send("w", 5)
+        runner.wait_until("w", lambda run: run.waiting_for == ["go"] and bool(run.failures))
+        broken.clear()
+        runner.retry("w")
+        runner.wait_until("w", lambda run: run.state_of("total") == 5)
+
+        assert runner.continue_as_new("w").id == "w~2"
+
+        runner.signal("w", "go", 7)
+        run = runner.wait("w~2")
+        assert (run.state_of("total"), run.values("go"), run.failures) == (5, [7], {})
+
+
 class Held(MemoryStore):
     """A store whose appends of two runs wait until they are let through, and may be refused."""
 

@@ -130,6 +130,10 @@ class _Copy:
         changed: dict[str, Any] = {"inputs": self._moved(event.inputs)}
         if isinstance(event, ev.SignalTaken):
             changed["signal"] = self._seqs[event.signal]
+        if isinstance(event, ev.RunnableRetried) and event.values is None:
+            key = (event.component, changed["inputs"])
+            if key not in (self._new.memory.letters or {}):  # the failure had halted its branch, and does not count
+                return
         if isinstance(event, ev.CompletionReceived):  # there is no attempt that it could complete
             self._carry_until(event.seq)
             self._add(event.seq, ev.ReactionOccurred(0, event.component, changed["inputs"], event.value))
