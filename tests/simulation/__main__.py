@@ -5,11 +5,13 @@ Simulates until it is told to stop, and prints what it takes to repeat a failure
     make simulate ARGS="--seconds 600"                   for longer
     make simulate ARGS="--seed 4711 --cases 1"           that one again, with its story
     make simulate ARGS="--schedules"                     schedules alone
+    make simulate ARGS="--long"                          runs that live long alone
     make simulate ARGS="--orderly"                       real threads and tasks alone, on real files
     make simulate ARGS="--orderly --seed 11 --cases 1"   one of those again
 
-A tenth of the time is for schedules, and a third for real threads and tasks (``tests/orderly``).  Their seed draws the
-same calls again; in which order they meet is up to the machine, so a failure may need several tries.
+A tenth of the time is for schedules, another one for runs that live long, and a third for real threads and tasks
+(``tests/orderly``).  Their seed draws the same calls again; in which order they meet is up to the machine, so a failure
+may need several tries.
 """
 
 from __future__ import annotations
@@ -28,12 +30,15 @@ from by_threads import problems_of_threads
 from world import draw
 
 from weft.testing import Report, simulate
+from weft.testing.simulation.long_runs import simulate_long_run
 from weft.testing.simulation.schedules import simulate_schedule
 
 ORDERLY = 1 / 3
 """Share of the time for real threads and tasks."""
 SCHEDULES = 1 / 10
 """Share of the time for schedules."""
+LONG = 1 / 10
+"""Share of the time for runs that live long."""
 
 
 def main() -> int:
@@ -44,6 +49,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, help="stop after so many")
     parser.add_argument("--orderly", action="store_true", help="only real threads and tasks")
     parser.add_argument("--schedules", action="store_true", help="only schedules")
+    parser.add_argument("--long", action="store_true", help="only runs that live long")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)  # a runner complains of crashes, and here they are wanted
     first = SystemRandom().randrange(10**9) if given.seed is None else given.seed
@@ -51,11 +57,14 @@ def main() -> int:
         return use_orderly(first, given.seconds, given.cases)
     if given.schedules:
         return use_schedules(first, given.seconds, given.cases)
+    if given.long:
+        return use_long_runs(first, given.seconds, given.cases)
     if given.cases is not None:
         return simulated(first, given.seconds, given.cases)
     return (
-        simulated(first, (1 - ORDERLY - SCHEDULES) * given.seconds)
+        simulated(first, (1 - ORDERLY - SCHEDULES - LONG) * given.seconds)
         or use_schedules(first, SCHEDULES * given.seconds)
+        or use_long_runs(first, LONG * given.seconds)
         or use_orderly(first, ORDERLY * given.seconds)
     )
 
@@ -96,6 +105,20 @@ def use_schedules(first: int, seconds: float, most: int | None = None) -> int:
             sys.stdout.write(f"\n{report}\n\nrepeat it: {again}\n")
             return 1
     sys.stdout.write(f"{cases:,} schedules from seed {first}: {fired:,} runs; all is well\n")
+    return 0
+
+
+def use_long_runs(first: int, seconds: float, most: int | None = None) -> int:
+    """Simulate runs that live long for *seconds*; return 1 if a case has failed."""
+    began, cases, done = time.monotonic(), 0, 0
+    while (most is None or cases < most) and time.monotonic() - began < seconds:
+        report = simulate_long_run(first + cases)
+        cases, done = cases + 1, done + report.done.total()
+        if report.problems:
+            again = f"make simulate ARGS='--long --seed {report.seed} --cases 1'"
+            sys.stdout.write(f"\n{report}\n\nrepeat it: {again}\n")
+            return 1
+    sys.stdout.write(f"{cases:,} long runs from seed {first}: {done:,} things were done with them; all is well\n")
     return 0
 
 

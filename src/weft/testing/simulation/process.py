@@ -28,6 +28,7 @@ _FALLIBLE = frozenset(
         *("append", "acquire", "acquire_many", "list_free", "release"),
         *("load_since", "load_many", "load_definitions", "load_facts", "post", "messages", "addressed"),
         *("truncate_before", "compact", "put_schedule", "due_schedules", "list_schedules"),
+        *("write_chunks", "read_chunks"),
     }
 )
 _WRITES = frozenset({"append", "truncate_before", "compact"})

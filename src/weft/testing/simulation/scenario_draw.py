@@ -35,7 +35,7 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
     deadline = dice.choice((None, None, None, None, None, None, _AGES, TIGHT))
     return Scenario(
         strategy=_strategy(dice),
-        crashes=tuple(_turn(dice) for _ in range(dice.choice((0, 1, 1, 2, 4)))),
+        crashes=tuple(draw_turn(dice) for _ in range(dice.choice((0, 1, 1, 2, 4)))),
         weather=Weather(0.1, 0.1, 0.3) if is_stormy else Weather(dawdles=dice.choice((0.0, 0.2))),
         runs=("a", "b", "c")[: dice.choice((1, 1, 2, 3))],
         max_concurrency=dice.choice((1, 2, 16)),
@@ -58,7 +58,7 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
         is_wanted_twice=dice.random() < 0.3,
         stops=dice.choice((0.0, 0.3)),
         cancels=dice.choice((0.0, 0.3) if trial.children else (0.0, 0.0, 0.0, 0.3)),
-        interrupts=dice.choice((None, _turn(dice, 40))),
+        interrupts=dice.choice((None, draw_turn(dice, 40))),
         rulings=dice.choice((0.0, 0.2, 0.5)),
         repeats=dice.choice((0.0, 0.3)),
         checkpoints=dice.choice((0.0, 0.3)),
@@ -98,7 +98,7 @@ def _strategy(dice: Random) -> Checkpoints:
     return dice.choice((every_cycle, every_cycle, every_cycle, ahead, apart, on_complete, manual))
 
 
-def _turn(dice: Random, last: int = _LATEST_CRASH) -> int:
+def draw_turn(dice: Random, last: int = _LATEST_CRASH) -> int:
     """Return when to crash: early more often than late."""
     return int(math.exp(dice.uniform(0.0, math.log(last))))
 
