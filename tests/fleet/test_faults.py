@@ -22,7 +22,7 @@ import fleet_flows as flows
 import pytest
 import spread_flows
 from claiming_process import ROUNDS
-from fault_trial import RUNS, chained, squared, trial
+from fault_trial import RUNS, Expected, chained, squared, trial
 from processes import Workers, workers
 from servers import asked
 
@@ -33,6 +33,7 @@ from weft.testing.contracts.queue_store import new
 
 HERE = Path(__file__).parent
 MANY = ("--concurrency", "16")
+AHEAD = 6 * 3600.0
 BOOKED = ("begin", "book", "end")
 ELEMENTS = 10
 """Of each map whose elements any worker may run."""
@@ -128,6 +129,38 @@ def test_workers_that_are_killed_at_random_lose_nothing(dsn: str, tmp_path: Path
 
         faults.check(chained(ids))
         stop(*living)
+
+
+def test_workers_whose_clocks_are_wrong_by_hours_lose_nothing_and_keep_the_time(dsn: str, tmp_path: Path) -> None:
+    naps = max(2, RUNS // 50)
+    with (
+        Client(dsn) as client,
+        workers(dsn, tmp_path) as fleet,
+        trial("clocks wrong by hours", dsn, tmp_path) as faults,
+    ):
+        begun = at_server(dsn)
+        ids = client.start_many(flows.chain, range(RUNS - naps)).ids
+        asleep = client.start_many(flows.nap, [4] * naps).ids
+        living = [fleet.start(*MANY, clock=offset) for offset in (AHEAD, -AHEAD, 0.0)]
+        faults.faults["workers whose clocks are six hours ahead or behind"] = 2
+        for place in (0, 1):  # what such a worker had is continued by others, and by one that is wrong the other way
+            (share,) = faults.shares(1, high=0.4)
+            faults.until(lambda share=share: len(fleet.noted("end")) >= share)
+            living[place].kill()
+            faults.faults["kills"] += 1
+            living[place] = fleet.start(*MANY, clock=-AHEAD if place == 0 else AHEAD)
+
+        faults.check(chained(ids) | dict.fromkeys(asleep, Expected(2, ("begin", "end"))))
+        ended = at_server(dsn)
+        for record in (client.find(run) for run in (*ids, *asleep)):
+            assert begun <= record.created_at <= record.updated_at <= (record.finished_at or 0.0) <= ended + 1.0
+        assert all((found.finished_at or 0.0) - found.created_at > 1.5 for found in map(client.find, asleep))
+        stop(*living)
+
+
+def at_server(dsn: str) -> float:
+    """Return the time of the database."""
+    return float(asked(dsn, lambda db: db.fetchval("select extract(epoch from clock_timestamp())")))
 
 
 def test_a_supervisor_replaces_workers_that_are_killed(dsn: str, tmp_path: Path) -> None:
