@@ -17,7 +17,8 @@ from processes import workers
 from weft import AsyncClient, Client, registry
 from weft.errors import ScheduleNotFound
 from weft.fleet import FleetWorker
-from weft.runner.schedules import rows
+from weft.ports.schedules import DueSchedules
+from weft.runner.schedules import loop, rows
 from weft.runner.schedules.timing import firing_id
 from weft.stores import PostgresStore
 
@@ -46,6 +47,38 @@ async def until(found: Callable[[], Awaitable[Any]]) -> Any:
     while not (answer := await found()):  # noqa: ASYNC110 - another task decides when
         await asyncio.sleep(0.02)
     return answer
+
+
+def test_a_schedule_that_is_changed_to_be_due_earlier_is_fired_then(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is not notified looks after ten seconds; here never."""
+    monkeypatch.setattr(loop, "POLL", 3600.0)
+    known: list[float] = []
+    ask = PostgresStore.due_schedules
+
+    async def asked(store: PostgresStore, *arguments: Any, **named: Any) -> DueSchedules:
+        answer = await ask(store, *arguments, **named)
+        known.append(answer.next_at)
+        return answer
+
+    monkeypatch.setattr(PostgresStore, "due_schedules", asked)
+
+    async def act(client: AsyncClient) -> None:
+        await client.schedule("daily", "chain", every=86_400, input=1)
+
+        async def is_known() -> bool:
+            return known[-1:] != [float("inf")]
+
+        await until(is_known)
+        await client.pause("daily")
+        await client.schedule("daily", "chain", every=2, input=1)
+        await client.unpause("daily")
+
+        async def has_fired() -> bool:
+            return await client.count(status="completed") > 0
+
+        await until(has_fired)
+
+    with_workers(dsn, 1, act)
 
 
 def test_each_time_is_started_once_by_several_workers(dsn: str) -> None:
