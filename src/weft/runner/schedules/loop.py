@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -109,7 +109,16 @@ class ScheduleLoop:
             return
         if decision.starts:
             done = replace(decision.state, starting=(), problem="")
-            await self._store.put_schedule(rows.stored(schedule, done, now, row.revision))
+            if not await self._store.put_schedule(rows.stored(schedule, done, now, row.revision)):
+                await self._have_started(row.name, decision.starts, now)
+
+    async def _have_started(self, name: str, starts: Sequence[float], now: float) -> None:
+        """Note in a row that was changed meanwhile, by a caller or another process, that *starts* are done."""
+        for row in await self._store.list_schedules(name):
+            found = rows.kept(row)
+            if found.state.starting == starts:  # else another process has done it; and if this fails, one will
+                done = replace(found.state, starting=(), problem="")
+                await self._store.put_schedule(rows.stored(found.schedule, done, now, row.revision))
 
     async def _could_not(
         self,
