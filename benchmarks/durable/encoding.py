@@ -14,6 +14,7 @@ from benchmarks.durable.workload import STEPS, chain
 from weft import AsyncRunner, Run
 from weft.log import decode_segments, encode_segment
 from weft.stores import MemoryStore
+from weft.testing import RecordingStore
 
 INPUTS = 2_000
 MOST_MICROSECONDS, MOST_BYTES = 2.0, 120
@@ -56,10 +57,11 @@ def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
 
 
 async def _sizes() -> list[int]:
-    """Return how many bytes each step of a run of many takes in the store."""
-    store = MemoryStore()
+    """Return how many bytes each step of a run of many takes in the store, where each is written by itself."""
+    store = RecordingStore(MemoryStore())  # by itself, a store in memory gets several steps at a time (ADR 59)
     async with AsyncRunner(store, executor="inline") as runner:
         handle = await runner.start(chain(100), 0)
         await handle.wait()
         loaded = await store.load(handle.id)
+    assert all(segment.count == 1 for segment in loaded.segments[1:])
     return [len(segment.body) for segment in loaded.segments[1:]]
