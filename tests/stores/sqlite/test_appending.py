@@ -174,6 +174,19 @@ def test_what_was_given_up_is_not_remembered(path: Path) -> None:
     assert inside(SQLiteStore(path), act) == (10, 0)
 
 
+def test_a_run_that_has_finished_is_not_remembered(path: Path) -> None:
+    async def act(store: SQLiteStore) -> list[int]:
+        assert store._opened is not None
+        appender = store._opened.writer._appender
+        assert appender is not None
+        await write(store, *(first(name) for name in MANY))
+        await write(store, *(more(name, 1, status="completed", release=True) for name in MANY))
+        await write(store, first("whole", status="completed", release=True))
+        return [len(appender._keys), len(appender._ends)]
+
+    assert inside(SQLiteStore(path), act) == [0, 0]
+
+
 @pytest.mark.usefixtures("no_pause")
 def test_a_lone_append_is_one_statement_and_dirties_one_page(path: Path) -> None:
     async def act(store: SQLiteStore) -> tuple[list[str], int]:

@@ -191,7 +191,7 @@ class Appender:
         definitions: dict[ContentHash, bytes] = {}
         keys, created, ends = self._keys, dict[RunId, int](), self._ends
         known_end = (self._known_ends(db) if len(batch) >= _MANY else _NO_ENDS).get
-        next_key = 0
+        next_key, released = 0, list[RunId]()
         for each in batch:
             run = each.run
             if each.only_events and (end := known_end(run)) is not None:  # the usual case, without a call
@@ -228,8 +228,8 @@ class Appender:
                         changes.append(_change(key, each))
                     else:
                         said.append(_status_row(key, each))
-                    if each.release:
-                        del ends[run]
+            if each.release:
+                released.append(run)
             if each.facts:
                 facts.append((key, each))
             if each.wake_at is not None or each.due is not None or each.taken or each.continues:
@@ -255,6 +255,9 @@ class Appender:
         new = definitions.keys() - self._definitions
         if new:
             db.executemany(_DEFINITION, [(content, definitions[content]) for content in new])
+        for run in released:  # it has finished, or is another owner's: nothing more is written here
+            created.pop(run, None)
+        self.forget(released)
         return created, new
 
     def _look_up(self, db: sqlite3.Connection, run: RunId) -> int:
