@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from forking import broken, components, double, fork, root, total
 
 from weft import (
@@ -235,3 +236,11 @@ def test_a_read_that_is_waiting_is_part_of_what_a_run_is() -> None:
 
     assert components(run) == ["double"]
     assert Run.from_log(run.log()) == run
+
+
+def test_runs_without_context_share_one_that_cannot_be_changed() -> None:
+    first, second = (Run(Workflow("w", step(abs, name="a"))) for _ in range(2))
+
+    assert first.context is second.context
+    with pytest.raises(TypeError):
+        first.context["key"] = 1  # type: ignore[index]

@@ -16,7 +16,8 @@ Nothing here waits, sleeps or starts a thread; the methods that execute work han
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from weft.core import events as ev
 from weft.core.compose.flow import NamedGraph
@@ -47,6 +48,8 @@ from weft.errors import (
 from weft.typing import Out_co, Status
 
 Checkpoint = Callable[["Run"], None]
+_NO_CONTEXT: Final[Mapping[str, Any]] = MappingProxyType({})
+"""The context of all runs that have none."""
 
 
 class Run(Phases, Generic[Out_co]):
@@ -79,7 +82,7 @@ class Run(Phases, Generic[Out_co]):
 
     def _begin(self, context: Mapping[str, Any] | None, memory: Memory | None = None) -> None:
         self.memory = Memory() if memory is None else memory
-        self.context = context or {}
+        self.context = context or _NO_CONTEXT
         self._causes = self._done = self._checked = self.known_policies = None
         self.is_driven = self.has_transactions = False
 
