@@ -28,7 +28,7 @@ from weft.core.functions.offered import offer_module
 from weft.core.functions.references import MISSING
 from weft.core.run.runnable import RunnableRef
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, RunNotFound
+from weft.errors import InvalidOption, RunExists, RunNotFound
 from weft.log import register as register_class
 from weft.log.module_names import workflows_of
 from weft.ports.clock import Clock
@@ -41,6 +41,7 @@ from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.delivery import Delivery
 from weft.runner.durability.residency import as_bytes
+from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, AsyncHandles, RunHandle, RunRef, as_ref, id_of
 from weft.runner.holding import HoldingCommands
 from weft.runner.live import LiveViews
@@ -333,12 +334,15 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
             check_portable(workflow, told)
         rules = None if policies is None else list(policies)
         request = StartRequest(input, rules, policies_mode, deadline, not open, by, unique=unique)
-        number = None if input is MISSING else 1
+        number, creator = None if input is MISSING else 1, self._runtime.creator
         while True:
             if unique is None:
-                worker = await self._runtime.creator.start(run, workflow, told, request, if_exists)
+                try:  # what start() of the creator does, without a coroutine around the one that waits
+                    worker: Worker | None = await creator.create(run, workflow, told, request)
+                except RunExists as error:
+                    worker = await creator.start_existing(error, run, workflow, told, request, if_exists)
             else:
-                run, worker = await self._runtime.creator.start_unique(run, workflow, told, request, if_exists)
+                run, worker = await creator.start_unique(run, workflow, told, request, if_exists)
             if worker is not None:
                 return AsyncHandle(self, RunRef(run, number, worker))
             with suppress(RunNotFound):  # it was deleted meanwhile, and is started after all

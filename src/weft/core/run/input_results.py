@@ -51,12 +51,10 @@ def last_result(memory: Memory, name: str) -> Any:
     """
     log, workflow = memory.log, memory.workflow
     last = log[-1]
-    if type(last) is not ReactionOccurred or last.component != name or len(workflow.leaves) != 1:
+    if type(last) is not ReactionOccurred or last.component != name or workflow.leaves != (name,):
         return MISSING
     is_plain = memory.received == 1 and memory.keyed is None and type(log) is list and not memory.lineage.void
-    if not is_plain or name not in workflow.leaves or workflow.wiring.regions[name] is not None:
-        return MISSING
-    return last.value
+    return last.value if is_plain and workflow.wiring.regions[name] is None else MISSING
 
 
 def output_of_input(run: Queries, ordinal: int) -> Any:

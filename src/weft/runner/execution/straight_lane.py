@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from weft.core import events as ev
 from weft.core.fold.fold import react
 from weft.core.fold.scope import Activation
 from weft.core.run.runnable import Outcome, Runnable, bind
@@ -128,11 +129,11 @@ class StraightLane:
 
     def start(self, worker: Worker, activation: Activation) -> bool:
         """Run the upcoming runnable of *worker* here and now, or queue it."""
-        run, key = worker.run, activation.key
+        run, key, queue = worker.run, activation.key, self._queue
         memory = run.memory
-        ready, may_start = memory.ready, self._queue.may_start
-        is_held = self._queue.line or (may_start is not None and not may_start())
-        if is_held or not worker.at_once or worker.queue.barrier or bus.runnable_start or bus.runnable_stop:
+        ready, may_start = memory.ready, queue.may_start
+        is_held = queue.line or worker.queue.barrier or (may_start is not None and not may_start())
+        if is_held or not worker.at_once or bus.runnable_start or bus.runnable_stop:
             queue_upcoming(worker, activation)
             worker.start()
             return False
@@ -147,7 +148,7 @@ class StraightLane:
             outcome = self._run(runnable)
         finally:
             worker.is_in_lane = False
-        if ready.get(key) is not activation or (worker.life != "driving" and worker.has_crashed):
+        if ready.get(key) is not activation or worker.life == "crashed":
             return False  # it has cancelled its own run
         if fold_straight(worker, activation, outcome):
             if worker.observer is not None:
@@ -221,7 +222,7 @@ def fold_straight(worker: Worker, activation: Activation, outcome: Outcome) -> b
         worker.units += 1
         now, timing = worker.monotonic(), None
         if now >= worker.untimed_until:
-            timing = worker.timing_at(now)
+            worker.untimed_until, timing = now + ev.PRECISION, ev.Timing(worker.dispatcher.clock.time())
         react(worker.run.memory, activation, result, outcome.attempt, outcome.duration_ns, timing)
     else:
         worker.fold(activation, outcome, encoded)

@@ -726,15 +726,11 @@ class Worker:
 
     def timing(self, waited: dict[Wait, float] | None = None) -> ev.Timing:
         """Return the time, for an event that happens now, and how long its component has *waited* before."""
-        timing = self.timing_at(self.monotonic())
+        self.untimed_until = self.monotonic() + ev.PRECISION
+        at = self.dispatcher.clock.time()
         if waited is None:
-            return timing
-        return ev.Timing(timing.at, **{reason: round(seconds, 6) for reason, seconds in waited.items()})
-
-    def timing_at(self, now: float) -> ev.Timing:
-        """Return the time, for an event that happens *now*, by the monotonic clock."""
-        self.untimed_until = now + ev.PRECISION
-        return ev.Timing(self.dispatcher.clock.time())
+            return ev.Timing(at)
+        return ev.Timing(at, **{reason: round(seconds, 6) for reason, seconds in waited.items()})
 
     # -- what the journal tells ------------------------------------------------------------------
 

@@ -218,26 +218,47 @@ class RunCreator:
         Raises:
             RunExists: another run has this id.
         """
+        try:
+            return await self.create(run, workflow, options, request)
+        except RunExists as error:
+            return await self.start_existing(error, run, workflow, options, request, if_exists)
+
+    async def start_existing(
+        self,
+        error: RunExists,
+        run: str,
+        workflow: Workflow,
+        options: RunOptions,
+        request: StartRequest,
+        if_exists: IfExists,
+    ) -> Worker | None:
+        """
+        Do what *if_exists* says with *run*, which exists, as the *error* of :meth:`create` says; as :meth:`start`.
+
+        Raises:
+            RunExists: another run has this id.
+        """
         while True:
-            try:
-                return await self.create(run, workflow, options, request)
-            except RunExists as error:
-                if if_exists == "error":
-                    raise RunExists(run, error.differs, _INSTEAD) from error
+            if if_exists == "error":
+                raise RunExists(run, error.differs, _INSTEAD) from error
             try:
                 if if_exists == "restart":
                     await asyncio.shield(self._registry.change(run, partial(self._clear, run)))
-                    continue
-                if if_exists == "same":
-                    known = await self._looked_up(run)
-                    differs = difference(known, workflow, request)
-                    if differs:
-                        raise RunExists(run, differs, _INSTEAD)
-                return await self._loader.resume(run, workflow, options, parked=False, graph="its own")
+                else:
+                    if if_exists == "same":
+                        known = await self._looked_up(run)
+                        differs = difference(known, workflow, request)
+                        if differs:
+                            raise RunExists(run, differs, _INSTEAD)
+                    return await self._loader.resume(run, workflow, options, parked=False, graph="its own")
             except RunOwned:  # the same run, which another process drives: it can be waited for
                 return None
             except RunNotFound:  # it was deleted meanwhile: then this is a new one
                 pass
+            try:
+                return await self.create(run, workflow, options, request)
+            except RunExists as again:
+                error = again
 
     async def start_unique(
         self, run: str, workflow: Workflow, options: RunOptions, request: StartRequest, if_exists: IfExists = "same"

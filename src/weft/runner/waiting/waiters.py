@@ -76,13 +76,16 @@ class Waiters:
         Returns:
             The worker, or the one that has replaced it.
         """
-        waiter = self._added(worker, None)
+        waiter = self.waiter_for(worker)
         try:
-            done: Worker = await waiter.future
-            return done
+            return await waiter.future
         except asyncio.CancelledError:
             self.forget(worker, waiter)
             raise
+
+    def waiter_for(self, worker: Worker) -> _Waiter:
+        """Return what :meth:`done` awaits; a caller that is cancelled has to :meth:`forget` it."""
+        return self._added(worker, None)
 
     def add(self, worker: Worker, waiter: Waiter) -> None:
         """Let *waiter* be told when *worker* has nothing left to do."""
