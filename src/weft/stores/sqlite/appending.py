@@ -412,11 +412,23 @@ def _note_waits(db: sqlite3.Connection, of: Iterable[tuple[int, Append]]) -> Non
 
 
 def _new_run(key: int, append: Append, session: int) -> Row:
-    return (
-        *(key, append.run, append.workflow, append.version or "", append.status or "running"),
-        append.reason if append.status else "",
-        *(bytearray(append.chain), FIRST_EPOCH, append.at, append.at, None if append.release else session),
-        *(_came_of(append) if append.status else _NOTHING_YET),
+    status = append.status
+    return (  # neither this nor _status_row() unpacks other tuples, which takes as long as all the rest
+        key,
+        append.run,
+        append.workflow,
+        append.version or "",
+        status or "running",
+        append.reason if status else "",
+        bytearray(append.chain),
+        FIRST_EPOCH,
+        append.at,
+        append.at,
+        None if append.release else session,
+        append.failures if status else 0,
+        append.dead_letters if status else 0,
+        append.at if status in FINISHED else None,
+        _bound(append.outcome) if status else bytearray(),
         append.unique or None,
     )
 
@@ -431,9 +443,13 @@ def _taken_key(db: sqlite3.Connection, append: Append) -> UniqueKeyTaken | None:
 
 def _came_of(append: Append) -> Row:
     """Return what goes with the status of *append* besides its reason."""
-    finished_at, outcome = append.at if append.status in FINISHED else None, append.outcome
-    bound = bytearray(outcome) if len(outcome) <= _COPIED else outcome
-    return append.failures, append.dead_letters, finished_at, bound
+    finished_at = append.at if append.status in FINISHED else None
+    return append.failures, append.dead_letters, finished_at, _bound(append.outcome)
+
+
+def _bound(blob: bytes) -> bytes | bytearray:
+    """Return *blob* as it is bound in the least time."""
+    return bytearray(blob) if len(blob) <= _COPIED else blob
 
 
 def _is_after(end: _End, append: Append) -> bool:
@@ -470,9 +486,20 @@ def _advance(key: int, append: Append) -> Row:
 
 
 def _status_row(key: int, append: Append) -> Row:
+    status = append.status
     return (
-        *(key, append.epoch, append.run, append.at, bytearray(append.chain)),
-        *(append.status, append.reason, int(append.release), *_came_of(append)),
+        key,
+        append.epoch,
+        append.run,
+        append.at,
+        bytearray(append.chain),
+        status,
+        append.reason,
+        int(append.release),
+        append.failures,
+        append.dead_letters,
+        append.at if status in FINISHED else None,
+        _bound(append.outcome),
     )
 
 
