@@ -9,16 +9,20 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from weft import AsyncRunner, Policy, errors
+from weft.cli.glyphs import GLYPHS
 from weft.core.draw.picture import Box, Edge, Picture
+from weft.core.draw.progress import State
 from weft.core.draw.svg import to_svg
+from weft.fleet.worker import State as WorkerState
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
+from weft.runner.jobs.decision import JobState
 
 DOCS = Path(__file__).parent
 NOTE = "<!-- Written by docs/tables.py from the docstrings: make pictures. -->"
@@ -171,14 +175,69 @@ SAGA_MOVES = [
     ("compensating", "aborted", "all undone"),
     ("compensating", "stuck", "undoing fails"),
 ]
-COMPONENT_STATES = {
-    "✓ done": "it has produced its value",
-    "▶ running": "an attempt is in flight, or will be retried",
-    "… waiting": "for a time, a signal, a completion, or something that it reads",
-    "✗ failed": "its last attempt failed",
-    "⊘ gated, skipped": "its condition did not hold, or its policy skipped it",
-    "○ not reached": "nothing has come to it yet",
+COMPONENT_STATES: dict[State, str] = {
+    "unreached": "nothing has come to it yet",
+    "ready": "it has what it needs, and an attempt is about to start, or will be retried",
+    "waiting": "for a time, a signal, a completion, a limit, or something that it reads",
+    "running": "an attempt is in flight",
+    "done": "it has produced its value",
+    "gated": "its condition did not hold",
+    "skipped": "its policy skipped it",
+    "failed": "its last attempt failed",
 }
+COMPONENT_MOVES = [
+    ("unreached", "ready", "it has all it needs"),
+    ("unreached", "gated", "its condition says no"),
+    ("ready", "waiting", "it must wait"),
+    ("ready", "running", "an attempt starts"),
+    ("waiting", "done", "time or signal"),
+    ("running", "done", "a value"),
+    ("running", "skipped", "policy: skip"),
+    ("running", "failed", "the last attempt"),
+]
+COMPONENT_BACK = [
+    ("waiting", "ready", "limit or value is there"),
+    ("running", "ready", "an attempt fails"),
+    ("failed", "ready", "retry"),
+]
+JOB: dict[JobState, str] = {
+    "running": "workers send what it says to the runs that match",
+    "paused": "it sends nothing until `resume_job`",
+    "completed": "every run that matches was visited",
+    "cancelled": "it was stopped; what it has sent stays sent",
+}
+JOB_MOVES = [
+    ("running", "paused", "pause"),
+    ("running", "completed", "all visited"),
+    ("running", "cancelled", "stop"),
+    ("paused", "cancelled", "stop"),
+]
+JOB_BACK = [("paused", "running", "resume")]
+WORKER: dict[WorkerState, str] = {
+    "new": "it was made, and has no connection",
+    "opening": "it connects, and gets its lease",
+    "working": "it claims runs and drives them",
+    "draining": "it claims none, and releases its runs when nothing of them is in flight",
+    "drained": "it has no runs, and claims none",
+    "closing": "it was told to stop: steps in flight end, or are released after the grace time",
+    "stopped": "it has ended, and its lease with it",
+}
+WORKER_MOVES = [
+    ("new", "opening", "open"),
+    ("opening", "working", "it has its lease"),
+    ("working", "draining", "drain"),
+    ("draining", "drained", "all are released"),
+    ("working", "closing", "SIGTERM"),
+    ("drained", "closing", "SIGTERM"),
+    ("closing", "stopped", "all is written"),
+]
+WORKER_BACK = [("drained", "opening", "resume")]
+BREAKER = {
+    "closed": "calls go through",
+    "open": "calls fail, are skipped or wait, as `on_open` says; after `reset_timeout` a few probes go through",
+}
+BREAKER_MOVES = [("closed", "open", "too many failures")]
+BREAKER_BACK = [("open", "closed", "a probe succeeds")]
 
 # What to do, where neither the docstring nor the message of an error says it.
 REMEDIES = {
@@ -429,24 +488,45 @@ def states() -> str:
         '    assert runner.start(share, 0).wait().status == "failed"\n'
         '    assert runner.start(share, 3, open=True).wait().status == "idle"\n```'
     )
-    component = "## A component in a run\n\nPictures, pages and the terminal use the same signs.\n\n" + table(
-        ("sign", "means"), [(f"{name}", said) for name, said in COMPONENT_STATES.items()]
+    component = (
+        "## A component in a run\n\n![the states of a component](pictures/component-states.svg)\n\n"
+        "Pictures, pages and the terminal use the same signs. A component that fails and has an error route is `failed`, "
+        "and the route goes on.\n\n"
+        + table(
+            ("sign", "state", "means"), [(GLYPHS[name], f"`{name}`", said) for name, said in COMPONENT_STATES.items()]
+        )
     )
-    saga = "## A saga\n\n![the states of a saga](pictures/saga-states.svg)\n\n" + table(
-        ("`run.state_of(saga).status`", "means"), [(f"`{name}`", said) for name, said in SAGA.items()]
+    others = (
+        drawn("A saga", "saga", "`run.state_of(saga).status`", SAGA),
+        drawn("A job", "job", "state of [a job](../how-to/fleet.md#many-runs-at-once)", JOB),
+        drawn("A worker of a fleet", "worker", "state in `weft workers`", WORKER),
+        drawn("A circuit breaker", "breaker", "`CircuitBreaker`", BREAKER),
     )
-    return page("States", "Every status that a run, a component or a saga can have.", run, component, saga)
+    intro = "Every status that a run, a component, a saga, a job, a worker or a circuit breaker can have."
+    return page("States", intro, run, component, *others)
+
+
+def drawn(title: str, name: str, head: str, meanings: Mapping[Any, str]) -> str:
+    """Return a section with the picture *name* and what its states mean."""
+    picture = f"![the states of {title[:1].lower()}{title[1:]}](pictures/{name}-states.svg)"
+    return f"## {title}\n\n{picture}\n\n" + table(
+        (head, "means"), [(f"`{state}`", said) for state, said in meanings.items()]
+    )
 
 
 def pictures() -> dict[str, str]:
     """Return the pictures of the states, by their path in the documentation."""
-    run = dict.fromkeys(STATES, "")
-    saga = dict.fromkeys(SAGA, "")
+    machines: dict[str, tuple[str, Iterable[str], list[tuple[str, str, str]], list[tuple[str, str, str]]]] = {
+        "run": ("a run", STATES, MOVES, BACK),
+        "component": ("a component", COMPONENT_STATES, COMPONENT_MOVES, COMPONENT_BACK),
+        "saga": ("a saga", SAGA, SAGA_MOVES, [("stuck", "compensating", "retry")]),
+        "job": ("a job", JOB, JOB_MOVES, JOB_BACK),
+        "worker": ("a worker of a fleet", WORKER, WORKER_MOVES, WORKER_BACK),
+        "breaker": ("a circuit breaker", BREAKER, BREAKER_MOVES, BREAKER_BACK),
+    }
     return {
-        "reference/pictures/run-states.svg": machine("the states of a run", run, MOVES, BACK),
-        "reference/pictures/saga-states.svg": machine(
-            "the states of a saga", saga, SAGA_MOVES, [("stuck", "compensating", "retry")]
-        ),
+        f"reference/pictures/{name}-states.svg": machine(f"the states of {of}", dict.fromkeys(states, ""), moves, back)
+        for name, (of, states, moves, back) in machines.items()
     }
 
 

@@ -10,8 +10,11 @@ from typing import Any, get_args
 import pytest
 
 from weft import AsyncRunner, Policy, errors
+from weft.core.draw.progress import State
+from weft.fleet.worker import State as WorkerState
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit, Value
 from weft.ports.store import RunStatus
+from weft.runner.jobs.decision import JobState
 
 DOCS = Path(__file__).parents[2] / "docs"
 TABLES: dict[str, Any] = runpy.run_path(str(DOCS / "tables.py"))
@@ -49,8 +52,26 @@ def test_every_option_of_a_limit_has_a_meaning() -> None:
 
 def test_every_status_is_explained() -> None:
     assert TABLES["STATES"].keys() == set(get_args(RunStatus))
-    moves = [*TABLES["MOVES"], *TABLES["BACK"]]
-    assert {state for source, target, _ in moves for state in (source, target)} == set(get_args(RunStatus))
+    assert TABLES["COMPONENT_STATES"].keys() == set(get_args(State))
+    assert TABLES["JOB"].keys() == set(get_args(JobState))
+    assert TABLES["WORKER"].keys() == set(get_args(WorkerState))
+
+
+@pytest.mark.parametrize(
+    ("states", "moves", "back"),
+    [
+        ("STATES", "MOVES", "BACK"),
+        ("COMPONENT_STATES", "COMPONENT_MOVES", "COMPONENT_BACK"),
+        ("SAGA", "SAGA_MOVES", ""),
+        ("JOB", "JOB_MOVES", "JOB_BACK"),
+        ("WORKER", "WORKER_MOVES", "WORKER_BACK"),
+        ("BREAKER", "BREAKER_MOVES", "BREAKER_BACK"),
+    ],
+)
+def test_every_status_is_in_its_picture(states: str, moves: str, back: str) -> None:
+    drawn = [*TABLES[moves], *TABLES.get(back, [])]
+
+    assert {state for source, target, _ in drawn for state in (source, target)} == TABLES[states].keys()
 
 
 def test_every_error_has_a_cause_and_a_remedy() -> None:
