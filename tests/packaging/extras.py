@@ -14,10 +14,12 @@ from pathlib import Path
 def none() -> None:
     """Run a durable workflow, kill one and resume it, with what ``pip install weft`` alone installs."""
     import weft
+    from weft import Runner, Workflow, step
 
+    assert all((Runner, Workflow, step))  # the names of weft are imported on first use
     others = {name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
     others = {name for name in others if not name.startswith("_")}
-    assert others == {"weft", "msgspec"}, f"import weft has imported {sorted(others)}"
+    assert others == {"weft", "msgspec"}, f"weft has imported {sorted(others)}"
     installed = {each.name for each in distributions()} - {"pip", "setuptools", "wheel"}
     assert installed == {"weft", "msgspec"}, f"there is more than that: {sorted(installed)}"
     assert (Path(weft.__file__).parent / "py.typed").is_file()
@@ -42,12 +44,17 @@ def ui() -> None:
     """Serve the pages of the dashboard, to a client that speaks ASGI."""
     from weft.web import app
 
+    async def look(file: Path) -> None:
+        dashboard = app(file)
+        async with dashboard.router.lifespan_context(dashboard):
+            for path in ("/runs", "/problems", "/runs/r", "/workflows"):
+                status = await _get(dashboard, path)
+                assert status == 200, f"{path} is answered with {status}"
+
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "runs.db"
         _durable(file)
-        for path in ("/runs", "/problems", "/runs/r", "/workflows"):
-            status = asyncio.run(_get(app(file), path))
-            assert status == 200, f"{path} is answered with {status}"
+        asyncio.run(look(file))
 
 
 def postgres() -> None:

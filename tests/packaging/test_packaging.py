@@ -33,6 +33,18 @@ def test_every_extra_has_a_program_that_shows_that_it_works() -> None:
     assert PROGRAMS.keys() - {""} == PROJECT["project"]["optional-dependencies"].keys() - {"all"}
 
 
+@pytest.mark.parametrize("extra", ["ui", "schedules", "otel", "prometheus"])
+def test_the_program_of_an_extra_ends_without_a_word(extra: str) -> None:
+    said = subprocess.run(
+        [sys.executable, "-W", "error", Path(__file__).with_name("extras.py"), extra],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert [line for line in said.stderr.splitlines() if "could not find the function" not in line] == []
+
+
 def test_all_has_every_extra() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
 
