@@ -1,8 +1,9 @@
 """
-Imports the packages above core, ``weft.local`` and ``weft.log``, when a method of core first needs them.
+Imports what is above its caller, ``weft.local``, ``weft.log`` and workflows, when a method of core first needs it.
 
 ``Workflow.run`` and similar methods are only a convenience for users: the loops that execute are in ``weft.local``, and
-the encoding of definitions is in ``weft.log``.  Nothing else in core imports either.
+the encoding of definitions is in ``weft.log``.  Nothing else in core imports either.  A part of a workflow draws itself
+as a workflow of that part alone.
 """
 
 from __future__ import annotations
@@ -25,3 +26,14 @@ def log() -> Any:
     import weft.log
 
     return weft.log
+
+
+def drawn(fragment: Any) -> str | None:
+    """Return *fragment* as SVG, drawn as a workflow of nothing else; None if it cannot stand alone."""
+    from weft.core.workflow import Workflow
+    from weft.errors import DefinitionError
+
+    try:
+        return Workflow(getattr(fragment, "name", None) or "part", fragment).to_svg()
+    except DefinitionError:
+        return None

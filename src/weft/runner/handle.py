@@ -14,6 +14,7 @@ from weft.core.functions.outlet import Progress
 from weft.core.run.run import Run
 from weft.errors import RunNotFound
 from weft.ports.store import RunStatus
+from weft.runner import notebook
 from weft.runner.execution.streams import StreamItem
 from weft.typing import Out_co
 
@@ -160,6 +161,10 @@ class Handle(RunHandle[Out_co]):
         """Close the run, or cancel one *component* of it; attempts in flight are cancelled or abandoned."""
         self._given(self._runner.cancel(self, reason, component=component, by=by))
 
+    def _ipython_display_(self) -> None:
+        """Show the run in a notebook, in a picture that follows it."""
+        notebook.show(self, notebook.Blocking(self._runner), notebook.on_a_thread)
+
 
 class AsyncHandle(RunHandle[Out_co]):
     """A run of an ``AsyncRunner``, or one of its inputs: a :class:`Handle` whose methods are awaited."""
@@ -221,6 +226,10 @@ class AsyncHandle(RunHandle[Out_co]):
     def cancel(self, reason: str = "", *, component: Any = None, by: str | None = None) -> Awaitable[None]:
         """Close the run, or cancel one *component* of it; attempts in flight are cancelled or abandoned."""
         return cast("Awaitable[None]", self._given(self._runner.cancel(self, reason, component=component, by=by)))
+
+    def _ipython_display_(self) -> None:
+        """Show the run in a notebook, in a picture that follows it."""
+        notebook.show(self, self._runner, notebook.in_the_loop)
 
 
 def as_ref(run: str | RunHandle[Any]) -> RunRef:

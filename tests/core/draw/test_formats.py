@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sketches import DEFINITIONS, RUNS, one, two
 
-from weft import Run, Workflow, condition, rule, step
+from weft import Run, Saga, Workflow, accumulator, condition, each, reduce, repeat, rule, sleep, step, wait_for
 from weft.errors import InvalidDrawing
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -205,6 +205,39 @@ def test_a_notebook_shows_a_workflow_and_a_run() -> None:
 
     assert workflow._repr_svg_() == workflow.to_svg()
     assert 'data-state="done"' in workflow.run(1)._repr_svg_()
+
+
+def test_every_component_draws_itself_in_a_notebook() -> None:
+    check, total = step(abs, name="check"), reduce(max, init=0, name="total")
+    positive = condition(bool, name="positive")
+    parts = {
+        "check": [check, check >> step(bool), each(check) >> total],
+        "again": [repeat(check, until=bool, at_most=2, name="again")],
+        "positive": [positive, rule(when=positive, then=check, name="when")],
+        "total": [total, accumulator(max, init=0, name="total")],
+        "later": [sleep(days=1, name="later"), wait_for("later")],
+    }
+
+    for name, several in parts.items():
+        for part in several:
+            drawn = part._repr_svg_()
+            assert drawn is not None
+            assert name in drawn
+
+
+def test_what_cannot_stand_alone_is_shown_as_text() -> None:
+    twice = step(abs, name="same") >> step(bool, name="same")
+
+    assert twice._repr_svg_() is None
+
+
+def test_a_drawn_saga_can_still_be_written() -> None:
+    trip = Saga("trip")
+    trip.transaction(lambda request, results: request, name="book", compensate=None)
+
+    assert "book" in str(trip._repr_svg_())
+    trip.transaction(lambda request, results: results, name="pay", compensate=None)
+    assert "pay" in str(trip._repr_svg_())
 
 
 def test_a_picture_has_no_ids_and_refers_to_nothing_outside() -> None:

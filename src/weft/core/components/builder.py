@@ -17,9 +17,10 @@ All runs of a workflow share its definition, so its components must not change a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
+from weft.core import deferred
 from weft.core.components.message_names import check_names
 from weft.core.compose.component import Component
 from weft.core.compose.flow import Flow
@@ -106,6 +107,10 @@ class Builder(Component):
         """Return this component, open at both ends, and sealed."""
         self.seal()
         return super().flow()
+
+    def _repr_svg_(self) -> str | None:
+        """Draw a twin of it, so that this one can still be written."""
+        return deferred.drawn(replace(self))
 
     def placed(self, name: str, names: Mapping[Component, str]) -> Self:
         """Return this component as *name*, sealed."""

@@ -218,6 +218,10 @@ class FSM(Component, Drawable):
         states, final = [label(state) for state in self.states], [label(state) for state in self.final]
         return diagram(self.label, label(self.initial), states, final, ways)
 
+    def _repr_svg_(self) -> str:
+        """Draw its states where a notebook shows it."""
+        return self.to_svg()
+
     def check_width(self, width: int, source: str) -> None:
         """Require one event, and functions of it or of nothing."""
         if width != 1:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeVar, cast, overload
 
+from weft.core import deferred
 from weft.core.compose.symbol import tracing
 from weft.errors import InvalidFragment, InvalidJoin, NoRun
 from weft.typing import Out, Out_co, Wait
@@ -54,6 +55,10 @@ class Fragment(Generic[Out_co]):
     def flow(self) -> Flow[Out_co]:
         """Return this fragment as a flow: what ``a >> b`` is, or ``component.flow()``."""
         raise NotImplementedError(f"override {type(self).__name__}.flow() to return a flow, such as a >> b")
+
+    def _repr_svg_(self) -> str | None:
+        """Draw it where a notebook shows it; None, for its text, if it cannot stand alone."""
+        return deferred.drawn(self)
 
     if not TYPE_CHECKING:  # to a type checker, every attribute would be one that is there
 
