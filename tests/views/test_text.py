@@ -50,7 +50,10 @@ def test_a_value_is_shown_on_one_short_line() -> None:
 
 
 def test_an_instance_of_an_unknown_class_is_shown_by_its_fields() -> None:
-    assert shown(Record("shop.Order", {"total": 5, "of": "Ada"})) == "shop.Order(total=5, of='Ada')"
+    order = Record("shop.Order", {"total": 5, "of": "Ada"})
+
+    assert shown(order) == "shop.Order(total=5, of='Ada')"
+    assert shown([order]) == "[shop.Order(total=5, of='Ada')]"
 
 
 class Sly:

@@ -59,6 +59,9 @@ class Record(msgspec.Struct, frozen=True):
     def __hash__(self) -> int:
         return hash((self.type, tuple(self.fields)))
 
+    def __repr__(self) -> str:
+        return f"{self.type}({', '.join(f'{name}={held!r}' for name, held in self.fields.items())})"
+
 
 class Form(msgspec.Struct, frozen=True):
     """Turns instances of one kind of class into fields, and back."""

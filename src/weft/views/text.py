@@ -20,8 +20,6 @@ import math
 from shlex import quote
 from typing import Any, cast
 
-from weft.log import Record
-
 LONGEST = 72
 """How many characters of a value are shown."""
 _DEEPEST = 100
@@ -56,16 +54,10 @@ def _escaped(character: str) -> str:
 def shown(value: object, longest: int | None = LONGEST) -> str:
     """Return *value* on one line, of at most *longest* characters."""
     try:
-        text = plain(_written(value))
+        text = plain(repr(value))
     except Exception as error:  # noqa: BLE001 - a value that cannot be shown is described
         text = f"<{type(value).__name__} whose repr fails with {type(error).__name__}>"
     return text if longest is None or len(text) <= longest else f"{text[: longest - 3]}..."
-
-
-def _written(value: object) -> str:
-    if isinstance(value, Record):  # an instance of a class that is not known here
-        return f"{value.type}({', '.join(f'{name}={held!r}' for name, held in value.fields.items())})"
-    return repr(value)
 
 
 def short_type(name: str) -> str:

@@ -130,10 +130,10 @@ def _show(folder: Path) -> None:
         picture.write_text(stored.read(view, RUN).run().to_svg(), encoding="utf-8")
     _title("Look at it")
     print(f"  its picture      {picture}")
+    if not all(find_spec(name) for name in ("typer", "rich", "starlette", "uvicorn", "jinja2")):
+        print(f"  first, once      {_beside('pip')} install '.[cli,ui]'")
     print(f"  its events       {_weft()} log {RUN} --store {database}")
     print(f"  in a browser     {_weft()} ui --store {database}")
-    if not all(find_spec(name) for name in ("typer", "rich", "starlette", "uvicorn", "jinja2")):
-        print(f"  both need        {_beside('pip')} install '.[cli,ui]'")
 
 
 def _weft() -> str:
