@@ -67,6 +67,9 @@ def test_an_id_that_is_not_one_harmless_word_is_not_proposed(ask: Ask) -> None:
 def test_components_signals_and_workflows_are_those_of_the_store(ask: Ask) -> None:
     assert ask("weft explain order-1 ch") == ["check"]
     assert ask("weft retry order-1 ") == ["check", "approved"]
+    assert ask("weft fork order-1 --at ch") == ["check"]
+    assert ask("weft upgrade order-1 --again ap") == ["approved"]
+    assert ask("weft export order-1 --redact ch") == ["check"]
     assert ask("weft signal order-1 ") == ["approved"]
     assert ask("weft ls --workflow a") == ["asks"]
 

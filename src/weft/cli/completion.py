@@ -35,14 +35,19 @@ def workflows(context: typer.Context, incomplete: str) -> list[str]:
 
 def components(context: typer.Context, incomplete: str) -> list[str]:
     """Return the components of the run that the command names."""
-    return _proposed(context, incomplete, lambda source: source.read(context.params["run"]).run().workflow.components)
+    return _proposed(context, incomplete, lambda source: source.read(_run(context)).run().workflow.components)
 
 
 def signals(context: typer.Context, incomplete: str) -> list[str]:
     """Return the signals that the run waits for that the command names."""
     from weft.cli.live import awaited
 
-    return _proposed(context, incomplete, lambda source: awaited(source.read(context.params["run"]).run()))
+    return _proposed(context, incomplete, lambda source: awaited(source.read(_run(context)).run()))
+
+
+def _run(context: typer.Context) -> str:
+    """Return the run that the command names; while an option has no value yet, the arguments have no names."""
+    return context.params.get("run") or context.args[0]
 
 
 def statuses_of(incomplete: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.completion import components
 from weft.cli.options import AsJson, By, RunId, caller
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import StoreOption, located
@@ -25,6 +26,7 @@ def export(
             metavar="COMPONENT",
             help="Replace the values of this component by their hashes (INPUT for inputs, ALL for all values).",
             show_default=False,
+            autocompletion=components,
         ),
     ] = None,
     store: StoreOption = None,

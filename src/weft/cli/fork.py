@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from weft.cli.completion import components
 from weft.cli.options import AsJson, By, Context, Modules, RunId, caller, parsed
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import StoreOption, located
@@ -19,6 +20,7 @@ def fork(
             metavar="COMPONENT|EVENT",
             help="A component for what it last made, INPUT for the last input, or the number of an event.",
             show_default=False,
+            autocompletion=components,
         ),
     ] = None,
     value: Annotated[

@@ -77,9 +77,9 @@ def resume(
             asked, refused = _left(view, asked, screen, told)
             candidates, more = _candidates(view, asked, workflows, screen, has_imported=bool(modules))
             refused += more
-        shown = Progress(screen, len(candidates), is_silent=as_json)
+        resumption = Resumption(url, screen, Progress(screen, len(candidates), is_silent=as_json), told)
         with logged(screen):
-            failed = _driven(url, candidates, given, screen, shown, told) if candidates else 0
+            failed = resumption.drive(candidates, given) if candidates else 0
     if failed or refused or damaged:
         raise typer.Exit(1)
 
@@ -156,71 +156,51 @@ def _candidate(view: Source, run: RunId, known: dict[tuple[str, str], Workflow],
 # -- continuing ----------------------------------------------------------------------------------
 
 
-def _driven(
-    url: StoreUrl,
-    candidates: list[Candidate],
-    context: dict[str, Any],
-    screen: Screen,
-    progress: Progress,
-    told: Callable[[Run], None],
-) -> int:
-    """Drive all *candidates*; return how many failed or were refused."""
-    try:
-        return run_until_stopped(_go_on(url, candidates, context, screen, progress, told))
-    except Stopped as stopped:
-        screen.complain("stopped; what was done is kept, and the same command goes on with the rest")
-        raise typer.Exit(stopped.code) from None
+class Resumption:
+    """Drives candidates here, and tells what comes of them: *told* is called with each run that has ended."""
 
+    def __init__(self, url: StoreUrl, screen: Screen, progress: Progress, told: Callable[[Run], None]) -> None:
+        self._url, self._screen, self._progress, self._told = url, screen, progress, told
 
-async def _go_on(
-    url: StoreUrl,
-    candidates: list[Candidate],
-    context: dict[str, Any],
-    screen: Screen,
-    progress: Progress,
-    told: Callable[[Run], None],
-) -> int:
-    """Resume all *candidates* and wait for them; return how many failed or were refused."""
-    turns = asyncio.Semaphore(_AT_ONCE)
-    async with AsyncRunner(url.text, context=context) as runner:
-        with progress:
-            went_well = await asyncio.gather(
-                *(_take(runner, candidate, turns, screen, progress, url.option, told) for candidate in candidates)
-            )
-    return went_well.count(False)
-
-
-async def _take(
-    runner: AsyncRunner,
-    candidate: Candidate,
-    turns: asyncio.Semaphore,
-    screen: Screen,
-    progress: Progress,
-    option: str,
-    told: Callable[[Run], None],
-) -> bool:
-    run_id = candidate.id
-    hooks = WorkerHooks(
-        on_complete=lambda runnable, _: progress.step(run_id, runnable.component),
-        on_failed=lambda runnable, error: progress.failed(run_id, runnable.component, error),
-    )
-    async with turns:
-        progress.begun(run_id, candidate.changed)
+    def drive(self, candidates: list[Candidate], context: dict[str, Any]) -> int:
+        """Drive all *candidates*; return how many failed or were refused."""
         try:
-            handle = await runner.resume(run_id, workflow=candidate.workflow, hooks=hooks)
-            telling = asyncio.ensure_future(_tell_waits(runner, run_id, screen, option))
+            return run_until_stopped(self._go_on(candidates, context))
+        except Stopped as stopped:
+            self._screen.complain("stopped; what was done is kept, and the same command goes on with the rest")
+            raise typer.Exit(stopped.code) from None
+
+    async def _go_on(self, candidates: list[Candidate], context: dict[str, Any]) -> int:
+        """Resume all *candidates* and wait for them; return how many failed or were refused."""
+        turns = asyncio.Semaphore(_AT_ONCE)
+        async with AsyncRunner(self._url.text, context=context) as runner:
+            with self._progress:
+                went_well = await asyncio.gather(*(self._take(runner, candidate, turns) for candidate in candidates))
+        return went_well.count(False)
+
+    async def _take(self, runner: AsyncRunner, candidate: Candidate, turns: asyncio.Semaphore) -> bool:
+        run_id, progress = candidate.id, self._progress
+        hooks = WorkerHooks(
+            on_complete=lambda runnable, _: progress.step(run_id, runnable.component),
+            on_failed=lambda runnable, error: progress.failed(run_id, runnable.component, error),
+        )
+        async with turns:
+            progress.begun(run_id, candidate.changed)
             try:
-                run: Run = await handle.wait()
-            finally:
-                telling.cancel()
-            await runner.stop(run_id)
-        except WeftError as error:
+                handle = await runner.resume(run_id, workflow=candidate.workflow, hooks=hooks)
+                telling = asyncio.ensure_future(_tell_waits(runner, run_id, self._screen, self._url.option))
+                try:
+                    run: Run = await handle.wait()
+                finally:
+                    telling.cancel()
+                await runner.stop(run_id)
+            except WeftError as error:
+                progress.ended()
+                self._screen.complain(text_of(error))
+                return False
             progress.ended()
-            screen.complain(text_of(error))
-            return False
-        progress.ended()
-        told(run)
-        return not run.failed
+            self._told(run)
+            return not run.failed
 
 
 async def _tell_waits(runner: AsyncRunner, run_id: RunId, screen: Screen, option: str) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from weft.cli.completion import components
 from weft.cli.options import AsJson, By, Context, RunId, caller
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import StoreOption, located
@@ -17,7 +18,9 @@ def upgrade(
     workflow: Annotated[str, typer.Argument(metavar="MODULE:WORKFLOW", help="The other version.", show_default=False)],
     again: Annotated[
         list[str] | None,
-        typer.Option(help="A component that runs again although it has completed.", show_default=False),
+        typer.Option(
+            help="A component that runs again although it has completed.", show_default=False, autocompletion=components
+        ),
     ] = None,
     preview: Annotated[bool, typer.Option("--preview", help="Only say what would run, stand and be lost.")] = False,
     store: StoreOption = None,
