@@ -512,3 +512,16 @@ def test_what_is_for_browsers_without_scripts_is_not_done(open_page: Callable[..
 
     assert page.locator("main meta").count() == 0
     assert page.url.endswith("/runs/waits?select=price")
+
+
+def test_enter_in_a_field_of_the_selection_does_nothing(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs")
+    page.locator("input[value=declined]").check()
+    page.get_by_placeholder("Reason, for cancelled runs").fill("wrong file")
+    page.keyboard.press("Enter")
+    page.locator("#many details").get_by_text("Signal…").click()
+    page.locator("#many input[name=name]").fill("approved")
+    page.keyboard.press("Enter")
+
+    assert page.get_by_text("1 selected").is_visible()
+    assert page.url.endswith("/runs")

@@ -193,6 +193,19 @@ def test_many_runs_are_cancelled_with_who_and_why(client: TestClient, file: Path
             assert (event.reason, event.by) == ("too late", "local")
 
 
+def test_many_runs_get_one_signal_with_who_gave_it(client: TestClient, file: Path) -> None:
+    wrong = post(client, "/runs", action="signal", run=["old", "older"], name="approved", value="{oops")
+    answer = post(client, "/runs", action="signal", run=["old", "older"], name="approved", value='{"ok": true}')
+
+    assert (wrong.status_code, answer.headers["location"]) == (409, "/runs")
+    with Runner(file) as runner:
+        runner.register(ask, asks_more)
+        for id in ("old", "older"):
+            runner.resume(id).wait()
+            (event,) = [event for event in runner.log(id) if isinstance(event, ev.SignalReceived)]
+            assert (event.name, event.value, event.by) == ("approved", {"ok": True}, "local")
+
+
 def test_what_some_runs_refuse_is_told_and_the_others_have_done_it(client: TestClient) -> None:
     answer = post(client, "/runs", action="cancel", run=["old", "nothing"])
 
@@ -322,3 +335,28 @@ def test_a_page_says_who_looks_and_lets_them_sign_out(tmp_path: Path) -> None:
     assert "ann, operate" in page
     assert 'action="/logout"' in page
     assert after.headers["location"] == "/login"
+
+
+def test_runs_that_wait_are_ordered_by_when_they_are_woken(tmp_path: Path) -> None:
+    with Runner(tmp_path / "runs.db", executor="inline") as runner:
+        for id, timeout in (("soon", 60.0), ("never", None), ("later", 600.0)):
+            flow = Workflow(f"waits {id}", step(abs) >> wait_for("approved", timeout=timeout))
+            runner.start(flow, 1, id=id)
+            runner.wait_until(id, lambda run: bool(run.waiting_for))
+    with TestClient(app(tmp_path / "runs.db"), base_url="http://localhost") as client:
+        found = client.get("/runs", params={"format": "json"}).json()["runs"]
+        newest = client.get("/runs", params={"format": "json", "sort": "age"}).json()["runs"]
+
+    assert [run["id"] for run in found] == ["soon", "later", "never"]
+    assert [run["id"] for run in newest] == ["later", "never", "soon"]
+
+
+def test_the_badge_counts_open_runs_with_failures(tmp_path: Path) -> None:
+    def refuse(x: int) -> int:
+        raise ValueError
+
+    with Runner(tmp_path / "runs.db", executor="inline") as runner:
+        runner.start(Workflow("flow", step(refuse)), 1, id="r", open=True)
+        runner.wait_until("r", lambda run: bool(run.failures))
+    with TestClient(app(tmp_path / "runs.db"), base_url="http://localhost") as client:
+        assert '<b class="badge">1<span' in client.get("/runs").text

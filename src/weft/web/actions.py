@@ -2,7 +2,8 @@
 The actions that a page offers: answer a signal, send an input, retry, cancel, finish, change a policy, fork, and start
 another run like this.
 
-Each is a form that is posted, changes one run, and leads back to it; retry and cancel are also for many runs at once.
+Each is a form that is posted, changes one run, and leads back to it; retry, cancel and signal are also for many runs at
+once.
 The name of the identity goes into the log.
 """
 
@@ -135,19 +136,25 @@ async def retry(source: Source, id: str, form: dict[str, str], by: str) -> None:
 
 
 async def act_on_many(request: Request) -> Response:
-    """Retry or cancel the runs that a form names, and report those that refuse it."""
+    """Retry, cancel or signal the runs that a form names, and report those that refuse it."""
     source: Source = request.app.state.source
     fields, by = await fields_of(request) or {}, request.state.identity.name
-    what, form = fields.get("action", [""])[-1], {"reason": fields.get("reason", [""])[-1]}
-    runs = list(dict.fromkeys(fields.get("run", [])))
-    if what not in ("retry", "cancel") or not runs or len(runs) > MOST:
-        why = f"choose 1 to {MOST} runs, and retry or cancel"
+    form = {name: fields.get(name, [""])[-1] for name in ("reason", "name", "value")}
+    what, runs = fields.get("action", [""])[-1], list(dict.fromkeys(fields.get("run", [])))
+    if what not in ("retry", "cancel", "signal") or not runs or len(runs) > MOST:
+        why = f"choose 1 to {MOST} runs, and retry, cancel or signal"
         return _refused(request, "/runs", why, wants_json=False)
+    try:
+        value_of(form)
+    except msgspec.DecodeError as error:
+        return _refused(request, "/runs", f"the value is not JSON: {error}", wants_json=False)
     runner, refused = await source.runner(), list[str]()
     for id in runs:
         try:
             if what == "cancel":
                 await _cancel(runner, id, form, by)
+            elif what == "signal":
+                await _signal(runner, id, form, by)
             elif needed := await _without_code(source, await runner.find(id), what):
                 refused.append(needed)
             else:

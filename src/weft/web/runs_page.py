@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -234,8 +235,19 @@ async def _by_attention(
         page_after = last or before if status == begun else before
         found += await runner.runs(status=status, after=page_after, limit=room, **wants)
         if len(found) > PAGE:
-            return found[:PAGE], f"{found[PAGE - 1].status}:{found[PAGE - 1].id}"
-    return found, None
+            return _by_deadline(found[:PAGE]), f"{found[PAGE - 1].status}:{found[PAGE - 1].id}"
+    return _by_deadline(found), None
+
+
+def _by_deadline(records: list[RunRecord]) -> list[RunRecord]:
+    """Return the *records* of a page, of which those that wait are ordered by when they are woken."""
+    waiting = iter(
+        sorted(
+            (record for record in records if record.status == "waiting"),
+            key=lambda record: math.inf if record.wake_at is None else record.wake_at,
+        )
+    )
+    return [next(waiting) if record.status == "waiting" else record for record in records]
 
 
 async def _record(runner: AsyncRunner, id: str | None) -> RunRecord | None:

@@ -194,11 +194,12 @@ class Source:
         return await self.answers.within(seconds, "tally", (await self.runner()).tally)
 
     async def problems(self) -> int:
-        """Return how many runs are parked, were interrupted, or have failed in the last day."""
+        """Return how many runs are parked, were interrupted, have failed in the last day, or are open with failures."""
 
         async def count() -> int:
             runner = await self.runner()
             failed = await runner.count(status="failed", since=time.time() - DAY)
+            failed += await runner.count(status=["running", "waiting", "idle"], failed=True)
             stopped = len(await self.list_undriven(MOST_COUNTED, ["running"]))
             return failed + stopped + await runner.count(status="parked")
 
