@@ -101,3 +101,18 @@ def test_the_types_of_errors_and_the_reasons_of_people_stay(client: TestClient) 
     assert "wrong file" in text("/runs/stopped")
     for path in ("/runs/failed", "/problems", "/runs", "/runs/open?select=skips&tab=elements"):
         assert WORD in text(path, "admin")
+
+
+@pytest.mark.parametrize("query", ["", "format=json"])
+@pytest.mark.parametrize(
+    "path",
+    ["fork", "fork?at=names", "fork?at=each_fails&value=3", "fork?at=2", "again", "policy?component=retried&timeout=2"],
+)
+def test_who_may_act_and_not_see_values_acts_without_seeing_them(file: Path, path: str, query: str) -> None:
+    tokens = Tokens({"a-long-enough-token-here": Identity("ann", "operate")})
+    with TestClient(app(file, auth=tokens, values="admin"), base_url="http://dashboard.test") as client:
+        client.headers["authorization"] = "Bearer a-long-enough-token-here"
+        answer = client.get(f"/runs/open/{path}{'&' if '?' in path else '?'}{query}")
+
+    assert answer.status_code in (200, 409)
+    assert WORD not in answer.text
