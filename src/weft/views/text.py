@@ -100,9 +100,14 @@ def ago(seconds: float) -> str:
 
 
 def took(nanoseconds: float) -> str:
-    """Return a duration in a unit that fits."""
+    """
+    Return a duration in a unit that fits.
+
+    >>> took(999_900), took(999.9), took(1_500)
+    ('1 ms', '1 µs', '1.5 µs')
+    """
     for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        if nanoseconds >= size:
+        if nanoseconds >= 0.999_5 * size:
             return (
                 f"{nanoseconds / size:.3g} {unit}" if nanoseconds < 1000 * size else f"{nanoseconds / size:.0f} {unit}"
             )

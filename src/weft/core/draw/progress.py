@@ -86,12 +86,17 @@ def duration(seconds: float) -> str:
 
     >>> [duration(s) for s in (0.000012, 0.0345, 2.5, 80, 5000, 200_000)]
     ['12 µs', '34.5 ms', '2.5 s', '1 min 20 s', '1 h 23 min', '2 d 7 h']
+
+    What rounds to a whole unit is one:
+
+    >>> [duration(s) for s in (0.000_999_9, 0.9999, 59.99)]
+    ['1 ms', '1 s', '1 min']
     """
-    if seconds < 0.001:
+    if seconds < 0.000_999_5:
         return f"{seconds * 1e6:.3g} µs"
-    if seconds < 1:
+    if seconds < 0.999_5:
         return f"{seconds * 1e3:.3g} ms"
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.3g} s"
     whole = round(seconds)
     for name, size, below, part in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1)):
