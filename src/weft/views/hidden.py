@@ -11,15 +11,13 @@ The types of errors, the names of components and what a person has typed as a re
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from weft.core import events as ev
 from weft.core.draw.progress import Progress
 from weft.views.attention import UNDONE, Attention, is_cancelled
-
-E = TypeVar("E")
 
 HIDDEN: Final = "hidden"
 
@@ -29,13 +27,18 @@ def hide(_: Any) -> str:
     return HIDDEN
 
 
+def as_it_is(event: Any) -> Any:
+    """Return an event for those who may see values."""
+    return event
+
+
 def hidden_error(text: str) -> str:
     """Return an error on one line without its message."""
     kind, colon, _ = text.partition(": ")
     return f"{kind}: {HIDDEN}" if colon else kind
 
 
-def hidden_event(event: E) -> E:
+def hidden_event(event: Any) -> Any:
     """
     Return *event* without the texts that may quote a value: the message of an error, its traceback, why it was skipped.
 
@@ -43,14 +46,13 @@ def hidden_event(event: E) -> E:
     """
     if is_cancelled(event):  # by a person, who said why
         return event
-    found: Any = event
     changes: dict[str, Any] = {}
     error = getattr(event, "error", None)
     if isinstance(error, ev.ErrorDetail):
         changes["error"] = ev.ErrorDetail(error.type, error.bases, HIDDEN if error.message else "")
     if isinstance(event, ev.RunnableSkipped | ev.SignalRefused) and event.reason:
         changes["reason"] = HIDDEN
-    return msgspec.structs.replace(found, **changes) if changes else event
+    return msgspec.structs.replace(event, **changes) if changes else event
 
 
 def hidden_line(line: Attention) -> Attention:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +20,7 @@ from weft.views import value_tree
 from weft.views.elements import place_of
 from weft.views.event_text import state_after
 from weft.views.form import Field, form_fields
-from weft.views.hidden import hidden_event
+from weft.views.hidden import as_it_is, hidden_event
 from weft.views.text import error_text, short_type, shown
 from weft.views.times import time_of
 from weft.views.traceback_view import TracebackPart, traceback_parts
@@ -111,7 +111,7 @@ def inspected(run: Run, name: str, progress: Progress, *, may_see: bool, element
     """Return what the inspector shows of the component *name*, or of what it made of one element."""
     memory = run.memory
     component, node = memory.workflow.components.get(name), memory.plan.nodes.get(name)
-    see: Callable[[Any], Any] = (lambda event: event) if may_see else hidden_event
+    see = as_it_is if may_see else hidden_event
     endings = [see(event) for event in memory.log if isinstance(event, ev.ENDINGS) and event.component == name]
     failed = [see(event) for event in memory.log if isinstance(event, ev.AttemptFailed) and event.component == name]
     elements = len(endings) if progress.of is not None else 0

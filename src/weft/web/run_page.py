@@ -37,7 +37,7 @@ from weft.views import (
 )
 from weft.views.elements import Elements, elements
 from weft.views.event_text import Sentence, Show, sentence_in_time, state_after
-from weft.views.hidden import HIDDEN, hidden_event, hidden_line, hidden_progress, hide
+from weft.views.hidden import HIDDEN, as_it_is, hidden_event, hidden_line, hidden_progress, hide
 from weft.views.text import shown
 from weft.views.times import time_of
 from weft.web.inspector import inspected
@@ -225,7 +225,7 @@ async def _elements(
 ) -> Elements:
     """Return the elements of a map that the address searches for."""
     text = partial(shown, longest=100) if may_see else hide
-    see = (lambda event: event) if may_see else hidden_event
+    see = as_it_is if may_see else hidden_event
     search, state = query.get("search", ""), query.get("state", "")
     start = number_of(query.get("start")) or 0
     look = partial(elements, run, name, text=text, see=see, search=search, state=state, start=start)
