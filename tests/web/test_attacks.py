@@ -14,8 +14,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from weft import Runner, Workflow, each, step, wait_for
-from weft.web import Identity, Tokens, app, guard, live
+from weft.web import Identity, Tokens, app, auth, guard, live
 from weft.web.app import PAGES
+from weft.web.auth import IDLE, Sessions
 from weft.web.live import Watches
 
 EVIL = "<img src=x onerror=alert(1)>\"'&{{7*7}}"
@@ -252,6 +253,48 @@ def test_pages_that_show_the_same_share_a_look() -> None:
 )
 def test_a_host_that_is_not_this_machine_is_refused(client: TestClient, host: str) -> None:
     assert client.get("/runs", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "status"),
+    [
+        ("127.0.0.1", {}, 200),
+        ("::1", {}, 200),
+        ("::ffff:127.0.0.1", {}, 200),
+        ("::ffff:203.0.113.9", {}, 421),
+        ("203.0.113.9", {}, 421),
+        ("10.0.0.7", {}, 421),
+        ("127.0.0.1", {"x-forwarded-for": "203.0.113.9"}, 421),
+        ("127.0.0.1", {"forwarded": "for=203.0.113.9"}, 421),
+    ],
+)
+def test_without_auth_only_this_machine_is_answered_whatever_host_is_claimed(
+    file: Path, address: str, headers: dict[str, str], status: int
+) -> None:
+    with TestClient(app(file), base_url="http://localhost", client=(address, 50_000)) as client:
+        assert client.get("/runs", headers=headers).status_code == status
+        assert client.get("/runs", headers={**headers, "host": "127.0.0.1:8765"}).status_code == status
+
+
+def test_a_session_ends_when_it_was_not_used_for_long() -> None:
+    now = 0.0
+    sessions = Sessions(lambda: now)
+    used, idle = sessions.open(Identity("ann")), sessions.open(Identity("bob"))
+    now = IDLE - 1
+    assert sessions.find(used) == Identity("ann")
+    now = IDLE + 1
+
+    assert (sessions.find(used), sessions.find(idle)) == (Identity("ann"), None)
+
+
+def test_the_session_that_was_not_used_for_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "MOST_SESSIONS", 2)
+    sessions = Sessions()
+    first, second = sessions.open(Identity("ann")), sessions.open(Identity("bob"))
+    sessions.find(first)
+    sessions.open(Identity("cyd"))
+
+    assert (sessions.find(first), sessions.find(second)) == (Identity("ann"), None)
 
 
 @pytest.mark.parametrize("origin", ["http://[", "null", "", "http://", "//localhost", "http://localhost@evil.example"])

@@ -7,12 +7,14 @@ A request is made by an identity, which has one of three roles; each includes th
     operate   retry, cancel, finish, send and signal; pause, unpause and backfill schedules
     admin     drain workers, and remove schedules
 
-Without an ``auth`` the dashboard trusts the machine it runs on, and answers only requests that name the loopback
-address: a page from elsewhere that leads its own host name to 127.0.0.1 is refused.
+Without an ``auth`` the dashboard trusts the machine it runs on, and answers only requests that come from a loopback
+address and name one: a page from elsewhere that leads its own host name to 127.0.0.1 is refused, and so is what a proxy
+passes on.
 
-A session is a random number in a cookie that scripts cannot read and other sites cannot send.  Every form carries a
-token that is derived from it, so that a request from another page changes nothing.  A request with a token in its
-``Authorization`` header has no cookie that another page could use, and needs none.
+A session ends twelve hours after it was used last.  It is a random number in a cookie that scripts cannot read and
+other sites cannot send.  Every form carries a token that is derived from it, so that a request from another page
+changes nothing.  A request with a token in its ``Authorization`` header has no cookie that another page could use, and
+needs none.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Literal, TypeAlias
 
@@ -34,6 +37,8 @@ RANK: Final[dict[Role, int]] = {"read": 1, "operate": 2, "admin": 3}
 
 COOKIE: Final = "weft_session"
 MOST_SESSIONS: Final = 10_000
+IDLE: Final = 12 * 3_600.0
+"""Seconds after which a session that was not used has ended."""
 SHORTEST_TOKEN: Final = 16
 """A shorter token could be guessed."""
 
@@ -85,23 +90,35 @@ class Tokens:
 
 
 class Sessions:
-    """The sessions of browsers, in the memory of this process."""
+    """
+    The sessions of browsers, in the memory of this process.
 
-    def __init__(self) -> None:
+    Args:
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._secret = secrets.token_bytes(32)
-        self._known: dict[str, Identity] = {}
+        self._clock = clock
+        self._known: dict[str, tuple[Identity, float]] = {}
 
     def open(self, identity: Identity) -> str:
         """Begin a session of *identity*, and return its number."""
         while len(self._known) >= MOST_SESSIONS:
             del self._known[next(iter(self._known))]
         number = secrets.token_urlsafe(24)
-        self._known[number] = identity
+        self._known[number] = (identity, self._clock())
         return number
 
     def find(self, number: str | None) -> Identity | None:
-        """Return the identity of a session."""
-        return None if number is None else self._known.get(number)
+        """Return the identity of a session, which is used by that; None if there is none, or it has ended."""
+        if number is None or (known := self._known.pop(number, None)) is None:
+            return None
+        identity, used = known
+        if used + IDLE <= self._clock():
+            return None
+        self._known[number] = (identity, self._clock())  # the one that was not used for longest stands first
+        return identity
 
     def close(self, number: str | None) -> None:
         """End a session."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -39,6 +40,8 @@ HEADERS: Final = {
 }
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+PROXIED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
+"""Headers with which a proxy names its client, which may be anywhere."""
 LARGEST: Final = 10_000_000
 """How many bytes a form has at most: a value that a person types or pastes."""
 FORM: Final = "weft_form"
@@ -70,8 +73,8 @@ class Guard:
         """Return *answer* behind the question whether an identity with *role* asks."""
 
         async def answered(request: Request) -> Response:
-            if self.auth is None and _host(f"//{request.headers.get('host', '')}") not in LOOPBACK:
-                return said(request, "this dashboard answers requests to localhost only", 421)
+            if self.auth is None and not _is_local(request):
+                return said(request, "without auth this dashboard answers requests from this machine only", 421)
             identity = await self.identity(request)
             if identity is None:
                 if isinstance(self.auth, Tokens) and request.method == "GET" and _wants_html(request):
@@ -142,6 +145,26 @@ async def _body(request: Request) -> bytes | None:
         if len(found) > LARGEST:
             return None
     return bytes(found)
+
+
+def _is_local(request: Request) -> bool:
+    """
+    Return whether a request comes from this machine and asks for it.
+
+    A client can claim any name of a host, so that its address counts too; a proxy hides the address, and says so.
+    """
+    is_near = request.client is None or _is_loopback(request.client.host)
+    is_direct = not any(name in request.headers for name in PROXIED)
+    return is_near and is_direct and _host(f"//{request.headers.get('host', '')}") in LOOPBACK
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        found = ip_address(address)
+    except ValueError:  # a test client, which has no address
+        return True
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return (mapped or found).is_loopback
 
 
 def _host(address: str) -> str | None:
