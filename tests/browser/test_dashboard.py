@@ -525,3 +525,16 @@ def test_enter_in_a_field_of_the_selection_does_nothing(open_page: Callable[...,
 
     assert page.get_by_text("1 selected").is_visible()
     assert page.url.endswith("/runs")
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("/workflows/orders", "table.usual td:first-child"),
+        ("/runs/declined?select=price&tab=elements", "table.elements-found td:first-child"),
+    ],
+)
+def test_on_a_phone_a_table_has_the_names_of_its_rows(open_page: Callable[..., Any], path: str, names: str) -> None:
+    page = open_page(path, width=360)
+
+    assert page.locator(names).first.is_visible()

@@ -653,3 +653,14 @@ def test_what_a_retry_has_made_good_is_no_failure(tmp_path: Path) -> None:
         page = client.get("/runs/r?select=once").text
 
     assert '<p class="bad">' not in page
+
+
+def test_the_data_of_a_run_has_what_its_page_shows_of_the_chosen_component(client: TestClient) -> None:
+    found = client.get("/runs/bad", params={"select": "size", "search": "boom", "format": "json"}).json()
+    of_total = client.get("/runs/good", params={"of": "total", "select": "total", "format": "json"}).json()
+
+    assert (found["selected"]["name"], found["selected"]["error"]) == ("size", f"ValueError: {NASTY}")
+    assert [step["error"] for step in found["selected"]["attempts"] if step["error"]] == [f"ValueError: {NASTY}"]
+    assert (found["elements"]["of"], found["events"][-1]["text"]) == (3, "started count: 4 components")
+    assert [event["component"] for event in of_total["events"]] == ["total"]
+    assert of_total["selected"]["value"]["text"] == "9"

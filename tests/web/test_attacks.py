@@ -344,3 +344,14 @@ def test_a_token_in_the_address_is_no_token(file: Path) -> None:
     with TestClient(app(file, auth=Tokens({word: Identity("ann", "admin")})), base_url="http://x.test") as client:
         for name in ("token", "access_token", "weft_form", "authorization"):
             assert client.get("/runs", params={name: word}, headers={"accept": "text/plain"}).status_code == 401
+
+
+def test_a_token_that_is_refused_is_in_the_log_and_not_the_token(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tokens = Tokens({"a-long-enough-token-here": Identity("ann", "operate")})
+    with TestClient(app(file, auth=tokens), base_url="http://x.test", client=("203.0.113.9", 50_000)) as client:
+        client.post("/login", data={"token": "a-guess-that-is-wrong"})
+        client.get("/runs", headers={"authorization": "Bearer a-guess-that-is-wrong"})
+        client.get("/runs")
+
+    said = [record.getMessage() for record in caplog.records if record.name == "weft.web"]
+    assert said == ["a token that is not known came from 203.0.113.9"] * 2

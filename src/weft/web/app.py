@@ -31,7 +31,7 @@ from weft.web.again_page import again_page
 from weft.web.auth import COOKIE, RANK, Auth, Role, Tokens
 from weft.web.compare_page import compare_page
 from weft.web.fork_page import fork_page
-from weft.web.guard import Guard, SafeHeaders, fields_of, form_of, remember
+from weft.web.guard import Guard, SafeHeaders, fields_of, form_of, note_refusal, remember
 from weft.web.limits_page import limits_page, live_limits
 from weft.web.live import Watches, live_run, live_runs
 from weft.web.policy_page import policy_page
@@ -172,6 +172,7 @@ def _login(guard: Guard) -> Callable[[Request], Awaitable[Response]]:
             return said(request, "this is not the form of this page", 413)
         identity = guard.auth.identity((await form_of(request)).get("token", ""))
         if identity is None:
+            note_refusal(request)
             return page(request, "login.html", status=401, is_wrong=True)
         response = RedirectResponse(link(request, "/runs"), 303)
         remember(request, response, guard.sessions.open(identity))

@@ -79,6 +79,8 @@ class Guard:
             if identity is None:
                 if isinstance(self.auth, Tokens) and request.method == "GET" and _wants_html(request):
                     return RedirectResponse(f"{request.scope.get('root_path', '')}/login", 303)
+                if _bearer(request) is not None:
+                    note_refusal(request)
                 return said(request, "say who you are: a token is needed", 401, {"www-authenticate": "Bearer"})
             if not identity.may(role):
                 return said(request, f"{identity.name} has the role {identity.role}, and this needs {role}", 403)
@@ -111,6 +113,14 @@ class Guard:
             return False
         form = await form_of(request)
         return self.sessions.is_own_form(request.cookies.get(COOKIE), form.get(FORM))
+
+
+def note_refusal(request: Request) -> None:
+    """Write into the log that a token was refused, and from where it came; not the token."""
+    _log.warning(
+        "a token that is not known came from %s",
+        "an unknown address" if request.client is None else plain(request.client.host),
+    )
 
 
 def remember(request: Request, response: Response, number: str) -> None:

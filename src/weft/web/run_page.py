@@ -140,6 +140,16 @@ async def run_page(request: Request) -> Response:
     last = len(events) if asked_last is None else min(asked_last, len(events))
     of = query.get("of")
     happened = [each for each in events[:last] if of is None or getattr(each, "component", None) == of]
+    begin = listed_from(happened, is_grouped=of is None)
+    chosen, found = None, None
+    tab, element = query.get("tab", "value"), number_of(query.get("element"))
+    if selected is not None:
+        look = partial(inspected, run, selected, progress[selected], may_see=may_see, element=element)
+        chosen = await source.view(record, run, ("chosen", selected, element, may_see), look)
+        tab = tab if tab in dict(chosen.tabs) else "value"
+        if chosen.elements:
+            found = await _elements(source, record, run, selected, query, may_see=may_see)
+    listed = happenings(happened, falls.start, may_see=may_see, is_grouped=of is None)
     if query.get("format") == "json":
         return data(
             {
@@ -152,19 +162,14 @@ async def run_page(request: Request) -> Response:
                 "components": progress,
                 "results": run.results() if may_see else None,
                 "children": run.children,
+                "selected": chosen,
+                "elements": found,
+                "events": [_told(each) for each in listed],
+                "earlier": happened[begin].seq - 1 if begin else None,
             }
         )
-    begin = listed_from(happened, is_grouped=of is None)
     draw = partial(page_graph, run, selected=selected, may_see=may_see)
     graph = await source.view(record, run, ("graph", selected, may_see), draw)
-    chosen, found = None, None
-    tab, element = query.get("tab", "value"), number_of(query.get("element"))
-    if selected is not None:
-        look = partial(inspected, run, selected, progress[selected], may_see=may_see, element=element)
-        chosen = await source.view(record, run, ("chosen", selected, element, may_see), look)
-        tab = tab if tab in dict(chosen.tabs) else "value"
-        if chosen.elements:
-            found = await _elements(source, record, run, selected, query, may_see=may_see)
     return page(
         request,
         "run.html",
@@ -197,7 +202,7 @@ async def run_page(request: Request) -> Response:
         marks=views.marks,
         listed=query.get("list", "events"),
         of=of,
-        happened=happenings(happened, falls.start, may_see=may_see, is_grouped=of is None),
+        happened=listed,
         earlier=happened[begin].seq - 1 if begin else None,
         passed=max(0.0, (next(filter(None, map(time_of, reversed(events[-EVENTS:]))), falls.start)) - falls.start),
         results={name: value_tree(value) for name, value in run.results().items()} if may_see else {},
@@ -207,6 +212,12 @@ async def run_page(request: Request) -> Response:
         may_see=may_see,
         started_by=getattr(events[0], "by", None),
     )
+
+
+def _told(line: Happening) -> dict[str, Any]:
+    """Return a line of events as data."""
+    names = {"event": line.seq, "to": line.last, "at": line.at, "component": line.component, "state": line.state}
+    return {**names, "text": "".join(line.told[:3])}
 
 
 def proposed(source: Source, record: RunRecord, left: Undriven | None) -> str | None:
