@@ -538,3 +538,13 @@ def test_on_a_phone_a_table_has_the_names_of_its_rows(open_page: Callable[..., A
     page = open_page(path, width=360)
 
     assert page.locator(names).first.is_visible()
+
+
+def test_a_line_to_what_is_chosen_is_marked_in_all_its_pieces(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs/declined?select=ship")
+
+    join = ".graph g[data-join=ship] > path:first-child"
+    pieces = page.locator(f".graph path[data-to=ship], .graph path[data-trunk=ship], {join}")
+    marked = pieces.evaluate_all("each => each.map(path => path.classList.contains('up'))")
+    assert len(marked) >= 3
+    assert all(marked)

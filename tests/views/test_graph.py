@@ -49,3 +49,16 @@ def strip(run: Run, name: str) -> list[tuple[str, float]]:
     assert box is not None
     found = re.findall(r'<rect class="(\w+)"[^>]* width="([\d.]+)" height="3"', box[0])
     return [(state, float(width)) for state, width in found]
+
+
+def test_what_lines_share_says_where_it_comes_from_and_leads_to() -> None:
+    a, b, c, d = (step(abs, name=name) for name in "abcd")
+    last = step(lambda x, y: x, name="last")
+    flow = Workflow("w", a >> b >> c >> d, [a, d] >> last)
+    drawn, pieces = page_graph(flow), len(re.findall("<path", flow.to_svg()))
+
+    trunks = re.findall(r'data-trunk="([^"]*)" data-from="([^"]*)"', drawn)
+    assert trunks != []
+    assert {*trunks} == {("last", "a")}
+    assert re.findall(r'data-join="([^"]*)"', drawn) == ["last"]
+    assert len(re.findall("<path", drawn)) == pieces + len(trunks) - 1

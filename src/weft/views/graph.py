@@ -1,14 +1,16 @@
 """
 The picture of a run for a page with a style sheet and a strict content security policy.
 
-It is the drawing of :meth:`weft.Run.to_svg`, with four changes: nothing is styled inline, every box can have the
-focus, the box of what is chosen is marked, and a box in a map has a strip of its elements, the worst first.
+It is the drawing of :meth:`weft.Run.to_svg`, with five changes: nothing is styled inline, every box can have the
+focus, the box of what is chosen is marked, a box in a map has a strip of its elements, the worst first, and what
+several lines share says which components it leads to.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from html import unescape
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +34,9 @@ _BOX = re.compile(
     r'<g data-name="([^"]*)" data-kind="([^"]*)"( data-state="([a-z]+)")?>\n?<title>([^<]*)</title>(.*?)</g></g>',
     re.DOTALL,
 )
+_NET = re.compile(r'(<g fill="none" stroke="[^"]*" stroke-width="1\.4"[^>]*>)(.*?)</g>', re.DOTALL)
+_LINE = re.compile(r'<path d="([^"]*)"(?: data-edge="([^"]*)" data-from="([^"]*)" data-to="([^"]*)")?/>')
+_JOIN = re.compile(r'<g>(<path d="M([\d.-]+ [\d.-]+)V[\d.-]+" stroke="[^"]*" stroke-width="1\.4" fill="none"/>)')
 _LAST_LINE = re.compile(r'.*<text x="([\d.-]+)" y="([\d.-]+)"', re.DOTALL)
 
 
@@ -64,7 +69,55 @@ def page_graph(subject: Drawable, *, selected: str | None = None, may_see: bool 
             f"<title>{title}</title>{inside}</g>{strip}</g>"
         )
 
-    return _BOX.sub(opened, drawn)
+    return _JOIN.sub(partial(_joined, drawn), _NET.sub(_divided, _BOX.sub(opened, drawn)))
+
+
+def _divided(net: re.Match[str]) -> str:
+    """Return the lines of a net, of which each piece that several share says where it comes from and leads to."""
+    opening, inside = net.groups()
+    lines = [line.groups() for line in _LINE.finditer(inside)]
+    ends: dict[str, list[str]] = {}
+    for path, edge, _, target in lines:
+        if edge is not None:
+            ends.setdefault(_start(path), []).append(target)
+    source = next((source for _, edge, source, _ in lines if edge is not None), "")
+    trunk = [f"M{piece}" for path, edge, *_ in lines if edge is None for piece in path.split("M") if piece]
+    for piece in sorted(trunk, key=lambda piece: -float(_start(piece).split(" ")[1])):  # from below
+        ends.setdefault(_start(piece), []).extend(ends.get(_end(piece), ()))
+    targets = {piece: "&#10;".join(dict.fromkeys(ends.get(_end(piece), ()))) for piece in trunk}
+    shared = "".join(f'<path d="{piece}" data-trunk="{targets[piece]}" data-from="{source}"/>' for piece in trunk)
+    return f"{opening}{shared}{''.join(line[0] for line in _LINE.finditer(inside) if line[2] is not None)}</g>"
+
+
+def _joined(drawn: str, mark: re.Match[str]) -> str:
+    """Return the mark of a join, which says what it is the join of."""
+    place = mark[2]
+    ends = (line[4] for line in _LINE.finditer(drawn) if line[2] == "join" and _end(line[1]) == place)
+    return f'<g data-join="{next(ends, "")}">{mark[1]}'
+
+
+def _start(path: str) -> str:
+    """
+    Return where a line begins.
+
+    >>> _start("M240.5 121.0V121.0C240.5 149.4 89.5 149.4 89.5 177.8")
+    '240.5 121.0'
+    """
+    return re.split("[VC]", path[1:], maxsplit=1)[0]
+
+
+def _end(path: str) -> str:
+    """
+    Return where a line ends.
+
+    >>> _end("M240.5 121.0V121.0C240.5 149.4 89.5 149.4 89.5 177.8"), _end("M5.0 1.0V2.0C5.0 3.0 7.0 3.0 7.0 4.0V9.0")
+    ('89.5 177.8', '7.0 9.0')
+    """
+    x, y = _start(path).split(" ")
+    for kind, numbers in re.findall("([VC])([^VC]*)", path):
+        *_, y = numbers.split(" ")
+        x = x if kind == "V" else numbers.split(" ")[-2]
+    return f"{x} {y}"
 
 
 def _strip(progress: Progress, middle: float, y: float) -> str:

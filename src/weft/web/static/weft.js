@@ -30,7 +30,8 @@ one("#theme").addEventListener("click", () => {
 function mark() {
   const chosen = one(".graph .box.sel");
   const edges = all(".graph path[data-edge]").map(path => [path.dataset.from, path.dataset.to, path]);
-  edges.forEach(([, , path]) => path.classList.remove("up", "down"));
+  const shared = all(".graph path[data-trunk], .graph g[data-join] > path:first-child");
+  for (const path of [...edges.map(([, , path]) => path), ...shared]) path.classList.remove("up", "down");
   if (!chosen) return;
   for (const [from, to, name] of [[0, 1, "up"], [1, 0, "down"]]) {
     const seen = new Set([chosen.dataset.name]);
@@ -41,6 +42,10 @@ function mark() {
         if (!seen.has(edge[from])) { seen.add(edge[from]); todo.push(edge[from]); }
       }
     }
+  }
+  for (const path of shared) { // what several lines share is marked as they are
+    const { trunk, from } = path.dataset, to = trunk?.split("\n") ?? [path.parentNode.dataset.join];
+    for (const name of ["up", "down"]) if (edges.some(([source, target, line]) => to.includes(target) && (trunk === undefined ? line.dataset.edge === "join" : source === from) && line.classList.contains(name))) path.classList.add(name);
   }
 }
 function address(changes) {
