@@ -169,7 +169,7 @@ class CyclicWorkflow(DefinitionError):
         Name the *cycle* of *workflow*.
 
         Args:
-            repeated: the component of it that was written twice in one chain, if that is how it came about.
+            repeated: the component that was written twice in one chain, if that is the reason for the cycle.
         """
         at = 0 if repeated is None else cycle.index(repeated)
         self.cycle = (*cycle[at:], *cycle[:at])
@@ -311,7 +311,7 @@ class LoopExhausted(ExecutionError):
 
 
 class NotACollection(ExecutionError, TypeError):
-    """A value whose elements were asked for is not a collection."""
+    """A value that was to be taken apart, or reduced, is not a collection."""
 
 
 class CannotSpread(ExecutionError, TypeError):
@@ -478,7 +478,7 @@ class ThreadsExhausted(ExecutorError):
     def __init__(self, left: int) -> None:
         super().__init__(
             f"{left} threads are still blocked in cancelled steps, so no thread is left; put a timeout on what these "
-            " steps wait for, or run them on the process executor, which can stop them"
+            "steps wait for, or run them on the process executor, which can stop them"
         )
         self.left = left
 
@@ -625,7 +625,7 @@ class NoToken(RunError):
     def __init__(self, component: str) -> None:
         super().__init__(
             f"{component!r} has no token: its policy does not say execution_mode='external', or it was executed by a "
-            "program that prepares runnables itself"
+            "program that prepares runnables itself; give it Policy(execution_mode='external'), and let Weft execute it"
         )
         self.component = component
 
@@ -837,7 +837,7 @@ class WorkerNotFound(RunnerError, LookupError):
 
 
 class WorkersEnded(RunnerError):
-    """Every process of a supervisor has ended with an error, again and again."""
+    """Every process of a supervisor has ended with an error several times in a row."""
 
     def __init__(self, count: int) -> None:
         super().__init__(f"none of the {count} workers could be started; their output is above")
@@ -1395,7 +1395,7 @@ class UnidentifiableValue(WeftError, TypeError):
 
 def an(noun: str) -> str:
     """
-    Return *noun*, such as the name of a class, behind its indefinite article.
+    Return *noun*, such as the name of a class, with its indefinite article.
 
     >>> [an(noun) for noun in ("step", "accumulator", "_Odd", "UUID", "fsm")]
     ['a step', 'an accumulator', 'an _Odd', 'a UUID', 'an fsm']

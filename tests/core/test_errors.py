@@ -257,7 +257,7 @@ FAILURES: dict[str, tuple[Workflow, object, str, type[WeftError], tuple[str, ...
         5,
         "most",
         NotACollection,
-        ("'most'", "reduce", "got a int: 5", "return a list"),
+        ("'most'", "reduce", "got an int: 5", "return a list"),
     ),
     "spread over too few": (
         Workflow("w", step(lambda x, y: x, name="two", spread=True)),

@@ -83,7 +83,9 @@ def _installation(screen: Screen, *, as_json: bool) -> None:
 
 def _database(screen: Screen, url: StoreUrl, schema: str, *, quick: bool, repair: bool, as_json: bool) -> None:
     if url.text == "memory:":
-        raise CommandError("the store memory: is in the process that has it, and there is nothing to look at")
+        raise CommandError(
+            "memory: is a store inside the process that opened it; name a file or a database, such as --store runs.db"
+        )
     from weft.stores.postgres.checkup import Checkup as FleetCheckup
 
     found, mended = asyncio.run(_looked(FleetCheckup(url.text, schema=schema, is_quick=quick), repair=repair))

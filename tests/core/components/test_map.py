@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from weft import INPUT, Run, Workflow, condition, each, join, reduce, rule, step
-from weft.errors import InvalidComponent, InvalidJoin, MixedRegions, NotACollection
+from weft.errors import InvalidComponent, InvalidJoin, MixedRegions, NotACollection, an
 
 square = step(lambda x: x * x, name="square")
 add_one = step(lambda x: x + 1, name="add_one")
@@ -61,7 +61,7 @@ def test_what_is_not_a_collection_is_a_recorded_failure(given: object) -> None:
     failure = run.failures["squares"]
     assert isinstance(failure.__cause__, NotACollection)
     assert "'squares' failed" in str(failure)
-    assert f"got a {type(given).__name__}" in str(failure)
+    assert f"got {an(type(given).__name__)}" in str(failure)
     assert "return a list" in str(failure)
     assert run.results() == {"other": given}
     assert run.status == "idle"

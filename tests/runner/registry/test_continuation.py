@@ -450,7 +450,7 @@ def test_a_step_that_waits_for_its_completion_is_not_left_behind(store: Any) -> 
         runner.start(outside, id="w")
         runner.send("w", 1)
         runner.wait_until("w", lambda run: run.waiting_for == ["ask"])
-        with pytest.raises(RunBusy, match="token"):
+        with pytest.raises(RunBusy, match="completed from outside; complete"):
             runner.continue_as_new("w")
         runner.cancel("w")
 

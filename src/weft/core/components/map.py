@@ -21,7 +21,7 @@ from weft.core.compose.flow import ENTRY, ElementFlow, Flow, Fragment, Link, Per
 from weft.core.compose.symbol import tracing
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical
-from weft.errors import InvalidComponent, NoRun, NotACollection, UnidentifiableValue, WrongArity
+from weft.errors import InvalidComponent, NoRun, NotACollection, UnidentifiableValue, WrongArity, an
 from weft.typing import Out
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Map(Component[list[Out]], PerElement[Out], Generic[Out]):
-    """The opening of a region in which everything runs once per element; what it produces is a list of all."""
+    """The start of a region in which everything runs once per element."""
 
     body: Flow
     kind: ClassVar[str] = "map"
@@ -63,7 +63,7 @@ class Map(Component[list[Out]], PerElement[Out], Generic[Out]):
         return {}
 
     def to_data(self) -> dict[str, Any]:
-        """The body follows from the homes and inlets of the components in it."""
+        """Return nothing: the body follows from the homes and inlets of the components in it."""
         return {}
 
     def check_width(self, width: int, source: str) -> None:
@@ -90,8 +90,8 @@ def elements_of(value: Any, where: str = "each") -> Any:
         return _ordered(given)
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
         raise NotACollection(
-            f"{where} needs a list, tuple, range, set or another finite iterable, and got a "
-            f"{type(given).__name__}: {_shown(given)}; let the step before it return a list"
+            f"{where} needs a list, tuple, range, set or another finite iterable, and got "
+            f"{an(type(given).__name__)}: {_shown(given)}; let the step before it return a list"
         )
     return list(given)
 
@@ -125,7 +125,7 @@ def each(body: object, *, name: str | None = None) -> Map:
     """
     Run *body*, a component, a pipeline or a list of these, for each element of what arrives.
 
-    Any finite iterable can be taken apart but strings, bytes and mappings.
+    Any finite iterable can be taken apart, except strings, bytes and mappings.
     """
     flow = as_flow(body)
     if not flow.entries:

@@ -32,8 +32,8 @@ def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
     Apply *events* in order; another call can continue where this one has ended.
 
     Raises:
-        InvalidEvent: an event that cannot have happened here; it and what follows is not in the log.  Of a log that
-            was damaged it may be half applied: what was folded is not to be used any more.
+        InvalidEvent: an event that cannot have happened here; neither it nor what follows is in the log.  If the
+            log was damaged it may be half applied: do not use the memory any more.
     """
     log = memory.log
     seq, event = len(log), None
@@ -163,7 +163,7 @@ def react(
     timing: ev.Timing | None = None,
 ) -> None:
     """
-    Record what :func:`complete` records, where there is less to look at.
+    Record what :func:`complete` records, faster, in a simpler case.
 
     *activation* is ready, has no policy and no earlier attempt, and its node only delivers what it makes.
     """
@@ -542,7 +542,8 @@ def _continued(memory: Memory, event: ev.ContinuedAsNew) -> None:
 
 def _continues(memory: Memory, event: ev.ContinuedFrom) -> None:
     if len(memory.log) != 1:
-        raise InvalidEvent("a run says at its beginning which one it continues", memory.log[-STORY:])
+        why = "the event that names the run it continues comes right after the definition"
+        raise InvalidEvent(why, memory.log[-STORY:])
     if event.keys:
         memory.keys = dict.fromkeys(event.keys, 0)
     if event.signal_keys:

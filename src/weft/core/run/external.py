@@ -112,7 +112,9 @@ def open_step(memory: Memory, secret: str) -> Key:
     if memory.lineage.removed:
         why = "its attempt has ended, if this run has issued it: the beginning of the log was removed"
         raise TokenExpired(memory.run_id, why)
-    raise InvalidToken(f"run {memory.run_id!r} has not issued this token")
+    raise InvalidToken(
+        f"run {memory.run_id!r} has not issued this token; pass what weft.current().token was in the step"
+    )
 
 
 def _why_expired(memory: Memory, issued: ev.TokenIssued) -> str:

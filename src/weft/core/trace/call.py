@@ -73,7 +73,7 @@ def called(component: Component, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if not component.takes_join and len(given) > 1:
         raise WrongArity(
             f"the {component.kind} {component.label!r} takes one value inside @workflow and got {len(given)} "
-            f"({user_line()}); what it folds into it keeps by itself"
+            f"({user_line()}); its state is not an argument, since it keeps that itself"
         )
     return component, list(given)
 

@@ -12,7 +12,7 @@ new run, or in the old one if that stays.  A message that is posted for the old 
 or after, is one for the new run.  What the new run begins with is decided in :mod:`weft.core.run.continuation`.
 
 A run with ``continue_after=n`` is continued when it is quiet and has *n* events, and twice as many as it began with or
-had when that was last refused: a run that carries much does not go in circles.
+had when that was last refused: so a run that carries much is not continued again and again.
 """
 
 from __future__ import annotations
@@ -196,7 +196,8 @@ def check_continuable(worker: Worker) -> None:
         raise RunParked(worker.id, worker.reason)
     outside = {name: None for (name, _), each in (memory.waiting or {}).items() if each.attempt}
     if outside:
-        raise RunBusy(worker.id, f"{', '.join(outside)} waits for its completion, with a token of this run")
+        named = ", ".join(outside)
+        raise RunBusy(worker.id, f"{named} waits to be completed from outside; complete() or fail() it first")
     if worker.queue.by_key or memory.ready or worker.upcoming is not None or worker.owes_notice:
         raise RunBusy(worker.id, "something is in flight; wait() for it first")
     if memory.letters:

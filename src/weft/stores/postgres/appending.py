@@ -202,7 +202,8 @@ class Appender:
         """Return why *append*, which lets a run go on whose unique key another one has, was refused."""
         workflow, unique, holder = await db.fetchrow(self._statements["key_rival"], append.run)
         if holder is None:  # that one has finished meanwhile
-            return StoreUnavailable(self._store, f"the unique key {unique!r} of run {append.run!r} changes hands")
+            why = f"another run had the unique key {unique!r} of run {append.run!r} a moment ago"
+            return StoreUnavailable(self._store, why)
         return UniqueKeyTaken(append.run, workflow, unique, holder)
 
     async def _write(

@@ -3,7 +3,7 @@ Translates the errors of PostgreSQL and of the network into those of :mod:`weft.
 
 An error that a second try could overcome is a ``StoreUnavailable``: a lost connection, a server that starts or stops,
 a timeout, too many connections, a full disk.  The others are final until a person does something about them.
-PostgreSQL names errors by codes of five letters, of which the first two are the class.
+PostgreSQL names errors by codes of five characters, of which the first two are the class.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def is_connection_lost(error: BaseException) -> bool:
 
 
 def problem(store: str, error: Exception) -> StoreError:
-    """Return *error* of *store* as one of ours."""
+    """Return *error* of *store* as one of Weft's errors."""
     if isinstance(error, StoreError):
         return error
     said, code = str(error) or type(error).__name__, code_of(error)
@@ -76,5 +76,5 @@ def problem(store: str, error: Exception) -> StoreError:
     if code[:2] in _UNAVAILABLE_CLASSES or is_connection_lost(error):
         return StoreUnavailable(store, said)
     if is_bad_data(error):
-        return InvalidStoreOption(f"{store} cannot take that: {said}")
+        return InvalidStoreOption(f"{store} cannot store one of the values: {said}")
     return StoreError(f"{store} has failed: {said}")

@@ -38,7 +38,7 @@ BAD_DATA = (
 
 @contextmanager
 def translated(path: Path) -> Generator[None, None, None]:
-    """Raise what goes wrong with the database at *path* as an error of ours."""
+    """Raise errors of the database at *path* as Weft's errors."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -48,11 +48,13 @@ def translated(path: Path) -> Generator[None, None, None]:
 
 
 def problem(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
-    """Return *error* of the database at *path* as one of ours."""
+    """Return *error* of the database at *path* as one of Weft's errors."""
     store, said = f"the store at {path}", str(error)
     if isinstance(error, UnicodeDecodeError):
         # SQLite quotes what it cannot understand, and the module cannot read what is quoted.
-        return CorruptStore(store, "it holds text that is not text, in its schema or where a message quotes it")
+        return CorruptStore(
+            store, "it holds text that is not UTF-8, in its schema or in what a message of SQLite quotes"
+        )
     if isinstance(error, sqlite3.InterfaceError | sqlite3.ProgrammingError) and not hasattr(error, "sqlite_errorcode"):
         return StoreError(f"{store} was asked for something that it cannot store ({said}); nothing is damaged")
     # An error that the module itself raised has no code; neither has one about damaged text in a row.
@@ -73,7 +75,7 @@ def problem(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError
 
 
 def file_problem(path: Path, error: OSError) -> StoreError:
-    """Return *error* of a file beside the database as one of ours."""
+    """Return *error* of a file beside the database as one of Weft's errors."""
     store, said = f"the store at {path}", error.strerror or str(error)
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
