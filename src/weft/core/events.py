@@ -40,7 +40,7 @@ class WorkflowDefined(Event, frozen=True, tag="workflow_defined"):
     options: Any = None
     """The options that were passed to the runner for this run, as plain data."""
     by: str | None = None
-    """The caller that started it, as that one names itself."""
+    """The name of the caller that started it."""
 
 
 class ComponentAdded(Event, frozen=True, tag="component_added"):
@@ -71,13 +71,13 @@ class InputReceived(Event, frozen=True, tag="input_received"):
     last: bool = False
     """Whether the run accepts no more input after it, and finishes when nothing is left to do."""
     by: str | None = None
-    """The caller that sent it, as that one names itself; so in the other events that a caller causes."""
+    """The name of the caller that sent it; so it is in the other events that a caller causes."""
     carrier: dict[str, str] | None = None
     """Text that telemetry has noted about the caller: with it, spans of what follows join the trace of the caller."""
 
     @property
     def address(self) -> Address:
-        """Where the fact that it brought stands."""
+        """The address of the fact that it brought."""
         return self.seq
 
 
@@ -96,7 +96,7 @@ class SignalReceived(Event, frozen=True, tag="signal_received"):
 
     @property
     def address(self) -> Address:
-        """Where the value that it brought stands."""
+        """The address of the value that it brought."""
         return self.seq
 
 
@@ -150,7 +150,7 @@ class ReactionOccurred(Activated, frozen=True, tag="reaction_occurred"):
 
     @property
     def address(self) -> Address:
-        """Where the fact that it brought stands."""
+        """The address of the fact that it brought."""
         return self.seq
 
 
@@ -164,15 +164,15 @@ class FannedOut(Activated, frozen=True, tag="fanned_out"):
 
     @property
     def address(self) -> Address:
-        """Where the collection stands."""
+        """The address of the collection."""
         return self.seq
 
 
 class StateChanged(Activated, frozen=True, tag="state_changed"):
     """
-    A component that decides over its state took its input in, and *state* is what it came to.
+    A component that decides over its state took its input in; *state* is its new state.
 
-    What it *emitted* are facts, addressed by this event and their index; the parts that it *fired* run next.
+    The values that it *emitted* are facts, addressed by this event and their index; the parts that it *fired* run next.
     """
 
     state: Any
@@ -189,12 +189,12 @@ class StateChanged(Activated, frozen=True, tag="state_changed"):
 
     @property
     def value(self) -> Any:
-        """The state, as what readers and reactions get."""
+        """The state, as readers and reactions get it."""
         return self.state
 
     @property
     def address(self) -> Address:
-        """Where the state stands."""
+        """The address of the state."""
         return self.seq
 
 
@@ -207,7 +207,7 @@ class SignalTaken(Activated, frozen=True, tag="signal_taken"):
 
     @property
     def address(self) -> Address:
-        """Where the fact that it brought stands."""
+        """The address of the fact that it brought."""
         return self.seq
 
 
@@ -228,7 +228,7 @@ class TimerFired(Activated, frozen=True, tag="timer_fired"):
 
     @property
     def address(self) -> Address:
-        """Where the fact that it brought stands."""
+        """The address of the fact that it brought."""
         return self.seq
 
 
@@ -254,7 +254,7 @@ class CompletionAwaited(Activated, frozen=True, tag="completion_awaited"):
     """
     The function of an external step has returned at *at*: the step is open until it is completed from outside.
 
-    If *due* is given, it has failed then.
+    If *due* is given, the attempt fails at that time.
     """
 
     attempt: int = 1
@@ -278,7 +278,7 @@ class CompletionReceived(Activated, frozen=True, tag="completion_received"):
 
     @property
     def address(self) -> Address:
-        """Where the fact that it brought stands."""
+        """The address of the fact that it brought."""
         return self.seq
 
 
@@ -307,7 +307,7 @@ class RunnableCancelled(Activated, frozen=True, tag="runnable_cancelled"):
 
 
 class ConditionEvaluated(Activated, frozen=True, tag="condition_evaluated"):
-    """The condition was asked, and *holds* or not; a component that decides over its state let an input be."""
+    """The condition was asked, and *holds* or not; or a component that decides over its state has ignored an input."""
 
     holds: bool
     attempt: int = 1
@@ -466,7 +466,7 @@ class StateCarried(Event, frozen=True, tag="state_carried"):
 
     @property
     def address(self) -> Address:
-        """Where the fact that it brought stands."""
+        """The address of the fact that it brought."""
         return self.seq
 
 
@@ -501,9 +501,9 @@ class RunRetried(Event, frozen=True, tag="run_retried"):
 
 class RunForked(Event, frozen=True, tag="run_forked"):
     """
-    The run came of the run *origin*: the events before this one are those of it up to *head*.
+    The run is a fork of the run *origin*: the events before this one are those of *origin* up to *head*.
 
-    The outcomes of those at *edited* are *values* here, and those at *void*, which depended on that, do not count.
+    The events at *edited* have *values* as their outcomes here; those at *void*, which depended on them, do not count.
     """
 
     origin: str

@@ -120,7 +120,7 @@ class Reach:
         return name in self._many
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what can never run, first what is at the bottom of it."""
+        """Yield the components that can never run, and why; causes come first."""
         for name in self.wiring.order:
             if not self.is_dead(name):
                 continue
@@ -203,7 +203,7 @@ class Reach:
 
 
 def _needs_of(expression: Expression, facts: Any) -> Needs:
-    """Return what every condition of *expression* must say, where there is only one answer."""
+    """Return the answers of conditions without which *expression* cannot hold."""
     names = list(dict.fromkeys(leaves(expression)))
     if len(names) > _MOST:
         return frozenset()
@@ -218,7 +218,7 @@ def _needs_of(expression: Expression, facts: Any) -> Needs:
 
 
 def _common(each: Iterable[Needs]) -> Needs:
-    """Return what is needed in every way that is possible; without one, the impossible."""
+    """Return the needs that all possible ways share; contradictory ones if no way is possible."""
     possible = [needs for needs in each if not _is_impossible(needs)]
     if not possible:
         return _NEVER

@@ -173,7 +173,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph[Out_co], Generic
 
     @classmethod
     def assembled(cls, name: str, assembly: Assembly, policies: Iterable[Any] = ()) -> Workflow:
-        """Return the workflow of what was put together already."""
+        """Return the workflow of an *assembly* that was checked before."""
         check_name(name, "a workflow")
         made = cls.__new__(cls)
         made.validate = "off"  # it was checked when it was written
@@ -235,7 +235,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph[Out_co], Generic
 
     def check(self) -> list[Finding]:
         """
-        Return what is certainly wrong with it although it runs.
+        Return what is certainly wrong with it, although it can run.
 
         That is: parts that never run, effects that may repeat, and policies without effect.
         """
@@ -414,7 +414,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph[Out_co], Generic
     # -- as data ---------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this workflow as JSON: components, wiring, policies, and functions by where they stand."""
+        """Return this workflow as JSON: components, wiring, policies, and functions by module and name."""
         data: dict[str, Any] = log().to_dict(self)
         return data
 

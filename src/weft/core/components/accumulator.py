@@ -43,7 +43,7 @@ class Accumulator(Folding[Out_co]):
 
 
 class AccumulatorDecorator(Protocol):
-    """Makes an accumulator of a function."""
+    """Makes an accumulator from a function."""
 
     @overload
     def __call__(self, function: Callable[..., Coroutine[Any, Any, S]], /) -> Accumulator[S]: ...
@@ -61,11 +61,11 @@ def accumulator(function: Callable[..., S], *, init: Any, name: str | None = Non
 def accumulator(*, init: Any, name: str | None = None) -> AccumulatorDecorator: ...
 def accumulator(function: Callable[..., Any] | None = None, *, init: Any, name: str | None = None) -> Any:
     """
-    Make an accumulator of *function*, which takes the state first; also a decorator.
+    Make an accumulator from *function*, whose first parameter is the state; also a decorator.
 
     Args:
         init: the state before the first value, or a function that makes it (``list``).
-        name: what it is called; the function's own name if it has one.
+        name: its name; by default that of the function, if it has one.
     """
 
     def make(call: Callable[..., Any]) -> Accumulator:

@@ -55,14 +55,14 @@ class Command:
     when: Function | None = None
 
     def renamed(self, names: Mapping[str, str]) -> Command:
-        """Return this command among renamed components."""
+        """Return this command with components renamed as *names* says."""
         return Command(self.function.renamed(names), self.when and self.when.renamed(names))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Aggregate(Builder):
     """
-    A state, the commands that it takes, and the events that make it what it is.
+    A state, the commands that it takes, and the events that change it.
 
     Args:
         init: the state before the first command, or a function that makes it (``dict``).
@@ -82,7 +82,7 @@ class Aggregate(Builder):
 
         Args:
             name: a string, a member of an enum, or the class of the command.
-            when: what must hold for it, a function of state and command; else the command is refused.
+            when: the guard, a function of state and command; if it does not hold, the command is refused.
         """
 
         def declare(function: C) -> C:
@@ -96,7 +96,7 @@ class Aggregate(Builder):
         """
         Declare how the event *name* changes the state: a function of state and event that returns the next state.
 
-        Of an event that is a tuple, ``("deposited", 100)``, the function gets what follows the name.
+        If the event is a tuple, such as ``("deposited", 100)``, the function gets what follows the name.
         """
 
         def declare(function: C) -> C:
@@ -106,7 +106,7 @@ class Aggregate(Builder):
         return declare
 
     def check(self) -> None:
-        """Refuse what is a command and an event at once: the event, fed back, would be a command."""
+        """Refuse a name that a command and an event share: the event, fed back, would be taken for the command."""
         both = [name for name in self.commands if name in self.events]
         if both:
             raise InvalidComponent(
@@ -116,7 +116,7 @@ class Aggregate(Builder):
         self.functions()
 
     def decide(self, state: Any, command: Any) -> Decision:
-        """Say what *command* does to *state*."""
+        """Decide what *command* does to *state*."""
         name = name_in(self._names, command, "command")
         if name not in self.commands:
             return Ignored()
@@ -168,13 +168,13 @@ class Aggregate(Builder):
         return [*super()._held(), *hidden_state(self.init)]
 
     def details(self) -> bytes:
-        """The initial state, and what is a command and what an event."""
+        """The initial state, and the names of the commands and of the events."""
         names = [[label(name) for name in table] for table in (self.commands, self.events)]
         return digest(Initial(self.init).identity, canonical([sorted(table) for table in names]))
 
 
 def _events(given: Any) -> list[Any]:
-    """Return what a command gave as a list of events."""
+    """Return the result of a command as a list of events."""
     several = given  # what is still of any type after the check
     if isinstance(given, list | Iterator):
         return list(several)

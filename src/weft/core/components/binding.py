@@ -1,5 +1,5 @@
 """
-How the parameters of a rule take parts of a value that fits its pattern.
+Binds parts of a value that fits the pattern of a rule to the parameters of the rule.
 
     >>> pattern = pattern_of({"status": "pending", "total": float, "to": (capture("city"), str)})
     >>> list(names_in(pattern))
@@ -41,10 +41,10 @@ WHOLE = ""
 
 def keys_for(rule: str, pattern: ValuePattern, function: Function) -> tuple[str | int, ...]:
     """
-    Return, for every value that *function* takes, the part of what fits *pattern* that it gets.
+    Return, for each parameter of *function*, the key of the part that it gets of a value that fits *pattern*.
 
-    A parameter gets the part of its name, else the field of its name.  Those that remain get the open items of a tuple,
-    one by one; or, if it is one, the whole.
+    A parameter gets the part with its name, or else the field with its name.  The parameters that remain get the open
+    items of a tuple, one by one; a single one gets the whole value.
 
     Raises:
         WrongArity: *pattern* does not have what *function* takes, or has it twice, or it has a default.

@@ -49,7 +49,7 @@ class Parts(dict[Any, Any]):
         self[name] = thing
 
     def change(self, owner: str, name: Any, thing: Any) -> None:
-        """Put *thing* in place of what has this *name*."""
+        """Replace the part *name* by *thing*."""
         self._check_open(owner, name)
         self[name] = thing
 
@@ -63,7 +63,7 @@ class Parts(dict[Any, Any]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Builder(Component):
-    """A component with tables that can be written until it is sealed; a twin under another name has its own."""
+    """A component with tables that can be written until it is sealed; a copy under another name has its own tables."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,7 +74,7 @@ class Builder(Component):
         return {field.name: found for field in fields(self) if isinstance(found := getattr(self, field.name), Parts)}
 
     def seal(self) -> None:
-        """Let nothing change any more, after a check of the whole."""
+        """Check the component as a whole, and refuse all later changes."""
         tables = self._tables().values()
         if not all(table.is_sealed for table in tables):
             self.check()
@@ -92,7 +92,7 @@ class Builder(Component):
 
     @classmethod
     def from_data(cls, name: str, tags: tuple[str, ...], data: Mapping[str, Any]) -> Self:
-        """Return the component whose :meth:`to_data` gave *data*."""
+        """Return the component whose :meth:`to_data` returned *data*."""
         given = {field: held for field, held in data.items() if not field.endswith(_OTHERS)}
         for field in fields(cls):
             if field.default_factory is Parts:
@@ -120,7 +120,7 @@ class Builder(Component):
         return twin
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this component among renamed ones, sealed."""
+        """Return this component with components renamed as *names* says, sealed."""
         twin = super().renamed(names)
         for table in twin._tables().values():  # noqa: SLF001
             for name, part in table.items():

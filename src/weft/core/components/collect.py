@@ -41,12 +41,12 @@ class Collect(Component[list[Any]], Gathering[list[Any]]):
     gathers: ClassVar[bool] = True
 
     def functions(self) -> dict[str, Function]:
-        """Return nothing: it runs no function of the user's."""
+        """Return nothing: it runs no function of the user."""
         return {}
 
     @property
     def makes(self) -> Any:
-        """A list; what is in it follows from where it stands."""
+        """A list; the type of its items depends on its place in the graph."""
         return list
 
     def check_width(self, width: int, source: str) -> None:
@@ -60,7 +60,7 @@ class Collect(Component[list[Any]], Gathering[list[Any]]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupBy(Component[dict[K, list[Any]]], Gathering[dict[K, list[Any]]], Generic[K]):
-    """The values of a batch in groups: a dict of lists, by what a function says of each value."""
+    """The values of a batch in groups: a dict of lists, whose keys are the results of a function."""
 
     key: Function
     kind: ClassVar[str] = "group_by"
@@ -71,12 +71,12 @@ class GroupBy(Component[dict[K, list[Any]]], Gathering[dict[K, list[Any]]], Gene
         return {"": self.key}
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this component among renamed components."""
+        """Return this component with components renamed as *names* says."""
         return replace(super().renamed(names), key=self.key.renamed(names))
 
     @property
     def makes(self) -> Any:
-        """A dict; what is in it follows from where it stands."""
+        """A dict; the types of its items depend on its place in the graph."""
         return dict
 
     def check_width(self, width: int, source: str) -> None:
@@ -133,10 +133,10 @@ _LISTED = Function(_listed, (), variadic=True)
 
 def collect(*, name: str | None = None) -> Collect:
     """
-    Make a list of what arrives: after an ``each`` of its elements, else of the facts of one input.
+    Collect what arrives into a list: after an ``each`` its elements, otherwise the facts of one input.
 
     Args:
-        name: what it is called; ``collect_1`` and so on if not given.
+        name: its name; ``collect_1`` and so on if not given.
     """
     return Collect(name)
 
@@ -158,13 +158,13 @@ def group_by(key: Callable[..., K], *, name: str | None = None) -> GroupBy[K]: .
 def group_by(*, name: str | None = None) -> GroupByDecorator: ...
 def group_by(key: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
     """
-    Make a dict of lists of what arrives, by what *key* says of each value; also a decorator.
+    Group what arrives into a dict of lists, by the result of *key* for each value; also a decorator.
 
     The groups are in the order of their first values, the values of a group in the order of the collection.
 
     Args:
         key: takes a value, and returns the group that it belongs to: a string, a number, a tuple.
-        name: what it is called; ``by_`` and the function's own name if it has one.
+        name: its name; by default ``by_`` and the name of the function, if it has one.
     """
 
     def make(call: Callable[..., Any]) -> GroupBy[Any]:

@@ -97,7 +97,7 @@ class Condition(Component):
         return replace(self, name=name, expression=by_name, said=text(by_name))
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this condition among renamed components."""
+        """Return this condition with components renamed as *names* says."""
         twin = super().renamed(names)
         if self.function is not None:
             return replace(twin, function=self.function.renamed(names))
@@ -130,7 +130,7 @@ class Condition(Component):
 
     @classmethod
     def from_data(cls, name: str, tags: tuple[str, ...], data: Mapping[str, Any]) -> Self:
-        """Return the condition whose :meth:`to_data` gave *data*."""
+        """Return the condition whose :meth:`to_data` returned *data*."""
         expression = data.get("expression")
         said = None if expression is None else text(expression)
         return super().from_data(name, tags, {**data, "said": said})
@@ -150,7 +150,7 @@ def answers(
     expression: Expression, owner: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[bool, dict[str, bool]]:
     """
-    Return whether *expression* holds, and what each condition that had to be asked said, by name.
+    Return whether *expression* holds, and the answers of the conditions that had to be asked, by name.
 
     Raises:
         NoRun: a condition is known by its name alone, or has to be awaited.
@@ -184,7 +184,7 @@ def as_condition(thing: object) -> Expression:
 
 
 def _side(thing: object) -> tuple[Expression, str | None]:
-    """Return *thing* as an expression, and as it would be written."""
+    """Return *thing* as an expression and as text."""
     if isinstance(thing, Condition):
         return thing.tree, thing.name if thing.expression is None else thing.said
     if isinstance(thing, str):
@@ -200,7 +200,7 @@ def _label(leaf: Any) -> str:
 
 
 def _compose(kind: type[Not | And | Or], *things: object) -> Condition:
-    """Return *things* as one condition.  What is written of them is put together, not read from the whole again."""
+    """Return *things* as one condition.  Its text is put together from theirs: the whole is not walked again."""
     sides = [_side(thing) for thing in things]
     expression = kind(*(side for side, _ in sides))
     said = written(expression, [shown for _, shown in sides])
@@ -213,10 +213,10 @@ def condition(function: Callable[..., object], *, name: str | None = None, sprea
 def condition(*, name: str | None = None, spread: bool = False) -> Callable[[Callable[..., object]], Condition]: ...
 def condition(function: Callable[..., object] | None = None, *, name: str | None = None, spread: bool = False) -> Any:
     """
-    Make a condition of *function*; also a decorator.
+    Make a condition from *function*; also a decorator.
 
     Args:
-        name: what it is called; the function's own name if it has one.
+        name: its name; by default that of the function, if it has one.
         spread: take one collection and spread it over the parameters.
     """
 

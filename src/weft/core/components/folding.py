@@ -45,7 +45,7 @@ class Folding(Component[Out_co]):
         return self.function.plainly(args, kwargs)
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this component among renamed components."""
+        """Return this component with components renamed as *names* says."""
         return replace(super().renamed(names), function=self.function.renamed(names))
 
     def functions(self) -> dict[str, Function]:
@@ -53,7 +53,7 @@ class Folding(Component[Out_co]):
         return {"": self.function}
 
     def check_width(self, width: int, source: str) -> None:
-        """Require a function of what values are folded into, and of one value."""
+        """Require a function of the result so far and one value."""
         check_fold(self.label, self.function, width, source, state=self.folds_into)
 
     def _held(self) -> list[object]:

@@ -131,7 +131,7 @@ class FSM(Component, Drawable):
                 yield from ways
 
     def decide(self, state: Any, event: Any) -> Decision:
-        """Say what *event* does in *state*, asking the guards that matter."""
+        """Decide what *event* does in *state*, by asking the guards that matter."""
         if state not in self.states:
             raise InvalidTurn(
                 f"{self.label!r} is in state {state!r}, which its definition no longer has; declare it again"
@@ -168,7 +168,7 @@ class FSM(Component, Drawable):
         return self._actions()
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this FSM among renamed components."""
+        """Return this FSM with components renamed as *names* says."""
 
         def moved(function: Function | None) -> Function | None:
             return function and function.renamed(names)
@@ -194,7 +194,7 @@ class FSM(Component, Drawable):
 
     @classmethod
     def from_data(cls, name: str, tags: tuple[str, ...], data: Mapping[str, Any]) -> Self:
-        """Return the FSM whose :meth:`to_data` gave *data*."""
+        """Return the FSM whose :meth:`to_data` returned *data*."""
         states = {state: dict(events) for state, events in dict(data["states"]).items()}
         actions = {field: dict(data.get(field, ())) for field in ("on_entry", "on_exit")}
         return super().from_data(name, tags, {**data, "states": states, **actions})

@@ -30,7 +30,7 @@ from weft.typing import Wait
 
 class Absent(msgspec.Struct, frozen=True):
     """
-    Stands where a parent of an ``all_done`` join produced nothing; it is false.
+    Takes the place of the value of a parent of an ``all_done`` join that produced nothing; it is false.
 
     >>> bool(Absent("fetch", "failed"))
     False
@@ -61,7 +61,7 @@ class Join(Fragment):
 
 def join(*parents: object, wait: Wait = "all") -> Join:
     """
-    Join *parents*: ``join(a, b, wait="any") >> c``; inside ``@workflow``, ``c(join(x, y, wait="any"))``.
+    Join *parents*: ``join(a, b, wait="any") >> c``, or inside ``@workflow`` ``c(join(x, y, wait="any"))``.
 
     Raises:
         InvalidJoin: fewer than two parents, or a *wait* that makes no sense.

@@ -57,9 +57,9 @@ class Loop(Fragment):
 
     def on_error(self, *errors: type[BaseException], then: object) -> Flow:
         """
-        Return this loop with a route for what fails in it, and for a loop that has made all its turns.
+        Return this loop with a route for failures inside it, and for the failure of a loop that has used all its turns.
 
-        Routes of the components inside it come first.  Otherwise as of a component.
+        Routes of the components inside it come first.  Otherwise as :meth:`Component.on_error`.
         """
         mine = self.flow()
         return rescue(mine.tails[0], names_of(errors), as_flow(then), mine)
@@ -75,7 +75,7 @@ class Loop(Fragment):
         return tracer.draw(self.flow(), args, kwargs)
 
     def flow(self) -> Flow:
-        """Return the beginning of a turn, the body, and the end of it."""
+        """Return the start of a turn, the body and the end of a turn, linked in this order."""
         body = self._inner()
         start = TurnStart(f"{self.name}.turn")
         end = TurnEnd(self.name, self.until, self.at_most, start.label, otherwise=self.otherwise)

@@ -2,8 +2,8 @@
 The first and the last component of a turn, in a loop whose body is a graph.
 
 The components between them form a region, as the body of an ``each`` does: every turn is a scope, in which joins pair
-facts and batches are completed.  ``draft.turn`` begins a turn with a fact; ``draft`` tests whether the loop is done,
-and has the outcome.  The way back is not an edge (``weft.core.fold.loops``).
+facts and batches are completed.  In a loop called ``collatz``, ``collatz.turn`` begins a turn with a fact; ``collatz``
+tests whether the loop is done, and has the outcome.  The way back is not an edge (``weft.core.fold.loops``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Otherwise = Literal["fail", "last"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TurnStart(Component):
-    """Where a turn begins."""
+    """The start of a turn."""
 
     kind: ClassVar[str] = "turn"
     makes_facts: ClassVar[bool] = False
@@ -59,7 +59,7 @@ class TurnEnd(Component):
     takes_join: ClassVar[bool] = True
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this end among renamed components."""
+        """Return this end with components renamed as *names* says."""
         return replace(super().renamed(names), until=self.until.renamed(names), start=names.get(self.start, self.start))
 
     def before(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
@@ -72,7 +72,7 @@ class TurnEnd(Component):
         return self.before(*hooks, part=part)
 
     def functions(self) -> dict[str, Function]:
-        """Return what ends the loop."""
+        """Return the test that ends the loop."""
         return {"until": self.until}
 
     def rules_hold_for(self, part: str) -> bool:
@@ -97,7 +97,7 @@ class TurnEnd(Component):
         into.link(until, outcome)
 
     def details(self) -> bytes:
-        """When to give up."""
+        """How many turns there may be, and what happens after the last one."""
         return canonical((self.at_most, self.otherwise))
 
 

@@ -27,7 +27,7 @@ Name: TypeAlias = str | Enum | type
 
 
 def name_in(table: Container[Any], value: Any, word: str) -> Any:
-    """Return the name in *table* that *value* is called by, or None; a mapping says it in its field *word*."""
+    """Return the name in *table* by which *value* is called, or None; a mapping has its name in the field *word*."""
     kind: Any = value.__class__
     for cls in kind.__mro__:
         if cls in table:
@@ -49,7 +49,7 @@ def content(value: Any) -> Any:
 
 
 def label(name: Any) -> str:
-    """Return *name* as a part of a component is called after it."""
+    """Return *name* as the name of a part of a component."""
     if isinstance(name, type):
         return name.__name__
     return name.name if isinstance(name, Enum) else str(name)
@@ -57,7 +57,7 @@ def label(name: Any) -> str:
 
 def check_names(names: Iterable[Any], what: str, *, classes: bool = True) -> None:
     """
-    Raise InvalidComponent unless *names* can name *what*, each a different one.  A class is offered by that.
+    Raise InvalidComponent unless *names* are valid, different names of *what*.  Classes among them are offered.
 
     Two names that read alike, such as two classes of one name in different modules, would be one part.
     """
@@ -75,7 +75,7 @@ def check_names(names: Iterable[Any], what: str, *, classes: bool = True) -> Non
 
 
 def by_part(owner: str, functions: Iterable[tuple[str, Function | None]]) -> dict[str, Function]:
-    """Return those *functions* of *owner* that are there, by part; two parts of one name are refused."""
+    """Return the *functions* of *owner* that are not None, by part; refuse two parts with one name."""
     found: dict[str, Function] = {}
     for part, function in functions:
         if part in found:

@@ -66,7 +66,7 @@ class Equals(msgspec.Struct, frozen=True):
     values: tuple[Any, ...]
 
     def fits(self, value: Any) -> bool:
-        """Whether *value* is equal to one of these; None, True and False are themselves alone."""
+        """Whether *value* is equal to one of these; None, True and False fit only themselves."""
         for known in self.values:
             if known is value:
                 return True
@@ -98,7 +98,7 @@ class Entries(msgspec.Struct, frozen=True):
     parts: tuple[tuple[Any, ValuePattern], ...]
 
     def fits(self, value: Any) -> bool:
-        """Whether *value* has every key, and what stands there fits."""
+        """Whether *value* has every key, and the values of these keys fit."""
         held = value  # what is still of any type after the check
         if not isinstance(value, Mapping):
             return False
@@ -125,7 +125,7 @@ class Entries(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> bytes:
-        """The keys, and what must stand there; their order does not matter."""
+        """The keys and the patterns of their values; the order of the keys does not matter."""
         return digest(b"entries", *sorted(digest(canonical(key), part.identity) for key, part in self.parts))
 
 
@@ -157,13 +157,13 @@ class Items(msgspec.Struct, frozen=True):
         return None
 
     def bind(self, value: Any, bound: Bound) -> None:
-        """Add what the items have names for."""
+        """Add the parts that the items name."""
         for part, item in zip(self.parts, value, strict=True):
             part.bind(item, bound)
 
     @property
     def open(self) -> tuple[int, ...]:
-        """The places of the items that are neither known values nor have a name."""
+        """The indexes of the items that are neither known values nor have a name."""
         return tuple(at for at, part in enumerate(self.parts) if not isinstance(part, Equals | Capture))
 
     @property
@@ -187,7 +187,7 @@ class Capture(msgspec.Struct, frozen=True):
         return self.of.why_not(value, at)
 
     def bind(self, value: Any, bound: Bound) -> None:
-        """Add the value, and what the pattern inside has names for."""
+        """Add the value, and the parts that the pattern inside names."""
         bound[self.name] = value
         self.of.bind(value, bound)
 

@@ -50,7 +50,7 @@ class ProcessManager(Builder):
         init: the state before the first event, or a function that makes it (``dict``).
         complete: whether a state is the last one.
         on_complete: runs when the process has completed: a function of the state or of nothing.
-        key: which process an event belongs to, a function of the event; without it there is one.
+        key: which process an event belongs to, a function of the event; without it there is one process.
     """
 
     init: Any = field(kw_only=True)
@@ -84,11 +84,11 @@ class ProcessManager(Builder):
         return declare
 
     def check(self) -> None:
-        """Refuse parts that would go by one name."""
+        """Refuse two parts with one name."""
         self.functions()
 
     def decide(self, states: States, event: Any) -> Decision:
-        """Say what *event* does to the process that it belongs to."""
+        """Decide what *event* does to the process that it belongs to."""
         name = name_in(self.handlers, event, "event")
         if name is None:
             return Ignored()
@@ -105,7 +105,7 @@ class ProcessManager(Builder):
         return StateChange(state, commands, fired, done=done, key=key)
 
     def _turn(self, part: str, given: Any) -> tuple[Any, tuple[Any, ...]]:
-        """Return what a handler gave as state and commands."""
+        """Return the result of a handler as state and commands."""
         pair = given  # what is still of any type after the check
         several: Any = pair[1] if isinstance(given, tuple) and len(pair) == 2 else ...
         commands = several
@@ -119,7 +119,7 @@ class ProcessManager(Builder):
     # -- what every component says ---------------------------------------------------------------
 
     def functions(self) -> dict[str, Function]:
-        """Return the handlers, and what decides about keys and the end."""
+        """Return the handlers, and the functions for keys and for the end of a process."""
         return by_part(
             self.label,
             [
@@ -131,18 +131,18 @@ class ProcessManager(Builder):
         )
 
     def parts(self) -> dict[str, Function]:
-        """Return what runs when a process is complete."""
+        """Return the function that runs when a process is complete."""
         return {} if self.on_complete is None else {"on_complete": self.on_complete}
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this process manager among renamed components."""
+        """Return this process manager with components renamed as *names* says."""
         others = {name: getattr(self, name) for name in ("complete", "on_complete", "key")}
         return replace(
             super().renamed(names), **{name: function and function.renamed(names) for name, function in others.items()}
         )
 
     def unreadable(self) -> str | None:
-        """Say why no parameter can read its state, if it has one per key."""
+        """Return why no parameter can read its state, if it has one per key."""
         if self.key is None:
             return super().unreadable()
         return f"which keeps a state per key; read latest({self.label!r}), or ask run.state_of({self.label!r})"
@@ -152,7 +152,7 @@ class ProcessManager(Builder):
         return {}
 
     def check_width(self, width: int, source: str) -> None:
-        """Require handlers of state and event, and others of the one that they are about."""
+        """Require handlers of state and event; the key is a function of the event, the others of the state."""
         for part, function in self.functions().items():
             if part.startswith("on."):
                 check_fold(f"{self.label}.{part}", function, width, source, state="state")

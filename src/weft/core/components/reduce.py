@@ -83,7 +83,7 @@ def _flat(collections: tuple[Any, ...]) -> Iterable[Any]:
 
 
 class ReduceDecorator(Protocol):
-    """Makes a reduce of a function."""
+    """Makes a reduce from a function."""
 
     @overload
     def __call__(self, function: Callable[..., Coroutine[Any, Any, S | Stop]], /) -> Reduce[S]: ...
@@ -101,11 +101,11 @@ def reduce(function: Callable[..., S | Stop], *, init: Any, name: str | None = N
 def reduce(*, init: Any, name: str | None = None) -> ReduceDecorator: ...
 def reduce(function: Callable[..., Any] | None = None, *, init: Any, name: str | None = None) -> Any:
     """
-    Make a reduce of *function*, which takes the accumulator first; also a decorator.
+    Make a reduce from *function*, whose first parameter is the accumulator; also a decorator.
 
     Args:
         init: the value before the first element, or a function that makes it (``list``).
-        name: what it is called; the function's own name if it has one.
+        name: its name; by default that of the function, if it has one.
     """
 
     def make(call: Callable[..., Any]) -> Reduce:

@@ -45,7 +45,7 @@ class Repeat(Component):
     kind: ClassVar[str] = "repeat"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Turn until it is done, here and now; inside ``@workflow``, draw it."""
+        """Run the loop here and now; inside ``@workflow``, draw it."""
         tracer = tracing()
         if tracer is not None:
             return tracer.draw(self, args, kwargs)
@@ -62,7 +62,7 @@ class Repeat(Component):
         raise LoopExhausted(f"{self.label!r} made {self.at_most} turns and its until= never held")
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this loop among renamed components."""
+        """Return this loop with components renamed as *names* says."""
         turn = {part: replace(inner, function=inner.function.renamed(names)) for part, inner in self.turn.items()}
         return replace(super().renamed(names), turn=turn, until=self.until.renamed(names))
 
@@ -80,11 +80,11 @@ class Repeat(Component):
         return self.before(*hooks) if part is None else super().after(*hooks, part=part)
 
     def functions(self) -> dict[str, Function]:
-        """Return what runs in a turn, and what ends it."""
+        """Return the steps of a turn, and the test that ends the loop."""
         return {**{part: inner.function for part, inner in self.turn.items()}, "until": self.until}
 
     def parts(self) -> dict[str, Function]:
-        """Return what runs in a turn."""
+        """Return the steps of a turn."""
         return {part: inner.function for part, inner in self.turn.items()}
 
     def arriving(self) -> dict[str, Function]:
@@ -94,7 +94,7 @@ class Repeat(Component):
 
     @property
     def makes(self) -> Any:
-        """The type of what a turn ends with."""
+        """The type of the last value of a turn."""
         return list(self.turn.values())[-1].function.makes
 
     def own_policies(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class Repeat(Component):
         return into.work(function, call=hooked if inner.hooks else None, spread=inner.spread, part=part)
 
     def details(self) -> bytes:
-        """The order of the steps, and when to give up."""
+        """The order of the steps, how many turns there may be, and what happens after the last one."""
         steps = [(part, inner.spread) for part, inner in self.turn.items()]
         return canonical((steps, self.at_most, self.otherwise))
 
@@ -168,7 +168,7 @@ def repeat(
     name: str | None = None,
 ) -> Repeat | Loop:
     """
-    Run *body* on what arrives, then on what it made, until *until* holds for that.
+    Run *body* on what arrives, then on its own result, until *until* holds for that result.
 
     Args:
         body: a function or a step, a chain of steps (``think >> act``), or any graph that takes one value and ends
@@ -177,7 +177,7 @@ def repeat(
         at_most: how many turns there may be.
         otherwise: what happens after the last turn if *until* does not hold: ``"fail"`` with LoopExhausted, or go
             on with the ``"last"`` value.
-        name: what it is called; the name of a body that is one function or a workflow, if not given.
+        name: its name; by default that of the body, if this is one function or a workflow.
 
     Raises:
         InvalidComponent: a body without an input or an output, or a bound that makes no sense.

@@ -122,7 +122,7 @@ class Rule(Component):
         return holds, f"when= {'holds' if holds else 'does not hold'}{f' for {about}' if about else ''}"
 
     def _arguments(self, when: Function, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], str]:
-        """Return what *when* gets of *values*, and how that reads."""
+        """Return the arguments of *when* for *values*, and the same as text."""
         if self.given is not None:
             taken = self._taken(when, values[0] if len(values) == 1 else values)
             args = tuple(taken.values())
@@ -132,7 +132,7 @@ class Rule(Component):
         return args, ", ".join(f"{name}={arg!r:.40}" for name, arg in zip(names, args, strict=False))
 
     def _taken(self, function: Function, value: Any) -> dict[str, Any]:
-        """Return what *function* takes of *value*, which fits the pattern, by parameter."""
+        """Return the parts of *value*, which fits the pattern, that *function* takes, by parameter."""
         given = self.given
         if given is None:
             return {}
@@ -154,7 +154,7 @@ class Rule(Component):
         return replace(self, name=name, when=substitute(self.when, lambda of: of if isinstance(of, str) else names[of]))
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this rule among renamed components."""
+        """Return this rule with components renamed as *names* says."""
         when = self.when
         if isinstance(when, Function):
             when = when.renamed(names)
@@ -173,7 +173,7 @@ class Rule(Component):
         return dict.fromkeys(leaves(self.when), "condition")
 
     def arriving(self) -> dict[str, Function]:
-        """Return the functions that get what arrives: with a pattern none, for they get parts of it."""
+        """Return the functions that get what arrives: with a pattern none, since they get parts of it."""
         return {} if self.given is not None else self.functions()
 
     def classes(self) -> Iterable[type]:
@@ -299,10 +299,10 @@ def rule(
     Args:
         when: a function, a condition, an expression such as ``is_int & ~is_even``, or a condition's name.
         then: the reaction.
-        given: a pattern: a class, a mapping, a tuple, or a value to be equal to.  What does not fit does not fire.
+        given: a pattern: a class, a mapping, a tuple, or a value to be equal to.  The rule fires only on what fits.
             A parameter takes the part of its name (a key, a field of the class, ``capture(name)``); the open items of a
             tuple go by position; one parameter that is left takes the whole.  Conditions that are shared get the whole.
-        name: what the rule is called; the reaction's own name if it has one.
+        name: its name; by default that of the reaction, if it has one.
         spread: take one collection and spread it over the parameters of both.
     """
     asked: Function | Expression | None

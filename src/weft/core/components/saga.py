@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, ParamSpec, S
 
 from weft.core.components.builder import Builder, Parts
 from weft.core.components.message_names import by_part
-from weft.core.components.saga_outcome import SagaOutcome, Tale, Undo
+from weft.core.components.saga_outcome import HistoryReader, SagaOutcome, Undo
 from weft.core.components.state_change import adapted
 from weft.core.compose.component import check_arity, check_filled, check_name
 from weft.core.functions.function import Function
@@ -50,14 +50,14 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 @dataclass(frozen=True, eq=False)
 class Deed:
-    """A transaction and how it is undone; *undo* is None where nothing has to be, and missing until it is said."""
+    """A transaction and how it is undone; *undo* is None if nothing has to be undone, MISSING until it is declared."""
 
     function: Function
     undo: Function | Any | None
     undo_name: str = ""
 
     def renamed(self, names: Mapping[str, str]) -> Deed:
-        """Return this deed among renamed components."""
+        """Return this deed with components renamed as *names* says."""
         return replace(self, function=self.function.renamed(names), undo=self.undo and self.undo.renamed(names))
 
 
@@ -82,7 +82,7 @@ class Transaction(Generic[P, R]):
         Declare what undoes this transaction: a function of the request and the results; also a decorator.
 
         Args:
-            name: what it is called; the function's own name, or ``<transaction>.undo`` if it has none.
+            name: its name; by default that of the function, or ``<transaction>.undo`` if it has none.
         """
 
         def declare(call: C) -> C:
@@ -102,7 +102,7 @@ class Saga(Builder):
 
     Args:
         on_complete: runs when all transactions are done: a function of the outcome or of nothing.
-        on_abort: runs when everything is undone that was done: a function of the outcome or of nothing.
+        on_abort: runs when everything that was done is undone: a function of the outcome or of nothing.
     """
 
     on_complete: Any = field(default=None, kw_only=True)
@@ -132,7 +132,7 @@ class Saga(Builder):
         Declare the next transaction: a function of the request and the results so far; also a decorator.
 
         Args:
-            name: what it is called; the function's own name if it has one.
+            name: its name; by default that of the function, if it has one.
             compensate: what undoes it, if that is not declared with ``.compensate``; None if nothing has to be undone.
         """
 
@@ -148,7 +148,7 @@ class Saga(Builder):
         return declare if function is None else declare(function)
 
     def undo(self, transaction: str, function: Callable[..., Any], *, name: str | None = None) -> None:
-        """Let *function*, by its own *name* or another, undo the *transaction*."""
+        """Declare that *function*, under its own name or as *name*, undoes the *transaction*."""
         deed: Deed = self.deeds[transaction]
         if deed.undo is not MISSING:
             raise InvalidComponent(
@@ -160,7 +160,7 @@ class Saga(Builder):
         self.deeds.change(self.label, transaction, Deed(deed.function, read, called))
 
     def check(self) -> None:
-        """Refuse a saga of nothing, and transactions without a declared compensation."""
+        """Refuse a saga without transactions, and transactions without a declared compensation."""
         if not self.deeds:
             raise InvalidComponent(
                 f"the saga {self.label!r} has no transactions; declare them: @{self.label}.transaction"
@@ -200,7 +200,7 @@ class Saga(Builder):
         return self.functions()
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this saga among renamed components."""
+        """Return this saga with components renamed as *names* says."""
         ends = {name: getattr(self, name) for name in ("on_complete", "on_abort")}
         moved = {name: function and function.renamed(names) for name, function in ends.items()}
         return replace(super().renamed(names), **moved)
@@ -229,18 +229,18 @@ class Saga(Builder):
 
     def expand(self, into: Expansion) -> None:
         """A chain of transactions, a chain of compensations back, and the outcome at the end of both."""
-        tale = Tale(self.nodes(into.name), self.undoable())
-        done = [into.relay(adapted(deed.function, tale.given), part=name) for name, deed in self.deeds.items()]
+        reader = HistoryReader(self.nodes(into.name), self.undoable())
+        done = [into.relay(adapted(deed.function, reader.given), part=name) for name, deed in self.deeds.items()]
         undone = {
-            at: into.relay(Undo(tale, name, deed.undo).function(), part=deed.undo_name, undoes=True)
+            at: into.relay(Undo(reader, name, deed.undo).function(), part=deed.undo_name, undoes=True)
             for at, (name, deed) in enumerate(self.deeds.items())
             if deed.undo is not None
         }
-        outcome = into.work(Function(tale.outcome, (), variadic=True), pending=_PENDING)
+        outcome = into.work(Function(reader.outcome, (), variadic=True), pending=_PENDING)
         completed, aborted = [outcome], [outcome]
         for part, end, nodes in (("on_complete", self.on_complete, completed), ("on_abort", self.on_abort, aborted)):
             if end is not None:
-                nodes.append(into.work(adapted(end, tale.ended), part=part))
+                nodes.append(into.work(adapted(end, reader.ended), part=part))
         into.begin(done[0])
         for at, node in enumerate(done):
             for following in done[at + 1 : at + 2] or completed:
@@ -265,7 +265,7 @@ class Saga(Builder):
         return digest(super().outline(), self.details())
 
     def details(self) -> bytes:
-        """The order of the transactions, and what undoes which."""
+        """The order of the transactions, and their compensations."""
         return canonical([(name, deed.undo_name) for name, deed in self.deeds.items()])
 
 

@@ -60,7 +60,7 @@ class History(msgspec.Struct):
     remaining: list[str] = []
 
     def given(self) -> tuple[Any, dict[str, Any]]:
-        """Return what transactions and compensations are called with."""
+        """Return the arguments of transactions and compensations."""
         return self.request, self.results
 
     def outcome(self, *, stuck: bool = False, over: bool = True) -> SagaOutcome:
@@ -108,47 +108,47 @@ def _is_absent(value: object, node: str) -> bool:
     return isinstance(value, Absent) and value.component == node
 
 
-class Tale:
-    """The transactions of one saga, and its description.  No closure, so that it can go to another process."""
+class HistoryReader:
+    """Reads the history of one saga from values.  Not a closure, so that it can be sent to another process."""
 
     def __init__(self, names: Mapping[str, str], undos: Container[str]) -> None:
         self._names, self._undos = names, undos
 
     def history(self, *values: Any) -> History:
-        """Return what *values* tell."""
+        """Return the history in *values*."""
         return retrace(self._names, self._undos, values)
 
     def given(self, *values: Any) -> tuple[Any, ...]:
-        """Return what a transaction is called with."""
+        """Return the arguments of a transaction."""
         return self.history(*values).given()
 
     def outcome(self, *values: Any) -> SagaOutcome:
-        """Return what a saga that is over has come to."""
+        """Return the outcome of a saga that is over."""
         return self.history(*values).outcome()
 
     def ended(self, *values: Any) -> tuple[SagaOutcome]:
-        """Return what those that follow the outcome are called with."""
+        """Return the arguments of the functions that follow the outcome."""
         return (self.outcome(*values),)
 
 
 class Undo:
-    """The compensation of one transaction; of one that a policy has left out, there is nothing to undo."""
+    """The compensation of one transaction; it does nothing for a transaction that a policy has skipped."""
 
-    def __init__(self, tale: Tale, step: str, undo: Function) -> None:
-        self._tale, self._step, self._undo = tale, step, undo
+    def __init__(self, reader: HistoryReader, step: str, undo: Function) -> None:
+        self._reader, self._step, self._undo = reader, step, undo
 
     def function(self) -> Function:
-        """Return what runs in its place."""
+        """Return the function that runs in its place."""
         undo = self._undo
         call = self.waiting if undo.is_async else self
         return Function(call, (), variadic=True, references=undo.references, is_async=undo.is_async)
 
     def __call__(self, *values: Any, **given: Any) -> Any:
         """Undo what was done, if it was."""
-        history = self._tale.history(*values)
+        history = self._reader.history(*values)
         return call_with(self._undo, history.given(), given) if self._step in history.results else None
 
     async def waiting(self, *values: Any, **given: Any) -> Any:
-        """Undo what was done, with a coroutine function."""
+        """Undo what was done, if it was; for a coroutine function."""
         undoing = self(*values, **given)
         return undoing if undoing is None else await undoing

@@ -1,5 +1,5 @@
 """
-A sleep: what arrives goes on later.
+A sleep: passes on what arrives, but later.
 
     >>> from weft import Workflow, step
     >>> from weft.testing import VirtualClock
@@ -53,17 +53,17 @@ class Sleep(Component):
             ...
 
     def functions(self) -> dict[str, Function]:
-        """Return what says for how long, or until when."""
+        """Return the function that computes the length or the end of the sleep, if there is one."""
         given = {"seconds": self.length, "until": self.moment}
         return {part: function for part, function in given.items() if function is not None}
 
     def before(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
-        """Refuse *hooks*: nothing runs here that they could stand around."""
+        """Refuse *hooks*: no function runs here."""
         del hooks, part
         raise InvalidComponent(f"{self.label!r} only waits and cannot have hooks; put a step before or after it")
 
     def after(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
-        """Refuse *hooks*: nothing runs here that they could stand around."""
+        """Refuse *hooks*: no function runs here."""
         return self.before(*hooks, part=part)
 
     def check_width(self, width: int, source: str) -> None:
@@ -93,7 +93,7 @@ class Sleep(Component):
 
 
 def _stamp(seconds: float) -> str:
-    """Return *seconds* since the epoch as one would write it, in UTC."""
+    """Return *seconds* since the epoch as text, in UTC."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):  # beyond what a datetime can say
@@ -113,13 +113,13 @@ def sleep(
     Pass on what arrives after a time: ``sleep(days=30)``; or at a time: ``sleep(until=the_deadline)``.
 
     Args:
-        seconds: for how long; also a timedelta, or a function that says it of the value that arrived.
-        minutes: are added, as *hours* and *days* are.
+        seconds: how long; also a timedelta, or a function of the value that arrived, which returns one of these.
+        minutes: added to *seconds*, as *hours* and *days* are.
         hours: see *minutes*.
         days: of 24 hours.
-        until: when to go on: a datetime with a time zone, seconds since the epoch, or a function that says it of the
-            value that arrived.  A time in the past is now.
-        name: what it is called.
+        until: when to go on: a datetime with a time zone, seconds since the epoch, or a function of the value that
+            arrived, which returns one of these.  A time in the past means now.
+        name: its name.
 
     Raises:
         InvalidComponent: no time at all, a length below zero, something that is not a time, or both a length and

@@ -134,7 +134,7 @@ def as_function(decide: Callable[[Any, Any], Decision], functions: Mapping[str, 
 
 
 def adapted(function: Function, pick: Callable[..., tuple[Any, ...]]) -> Function:
-    """Return *function*, called with what *pick* makes of the values that arrive."""
+    """Return a function that calls *function* with what *pick* makes of the values that arrive."""
     call = partial(_adapt, function, pick)
     return replace(function, call=call, required=(), variadic=True, by_keyword=False, constants={})
 

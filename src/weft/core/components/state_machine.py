@@ -53,7 +53,7 @@ class Reactor:
         )
 
     def renamed(self, names: Mapping[str, str]) -> Reactor:
-        """Return this reactor among renamed components."""
+        """Return this reactor with components renamed as *names* says."""
         return Reactor(self.then.renamed(names), self.when and self.when.renamed(names))
 
 
@@ -69,12 +69,12 @@ class StateMachine(Component):
     folds: ClassVar[bool] = True
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this state machine among renamed components."""
+        """Return this state machine with components renamed as *names* says."""
         reactors = {name: reactor.renamed(names) for name, reactor in self.reactors.items()}
         return replace(super().renamed(names), reducer=self.reducer.renamed(names), reactors=reactors)
 
     def functions(self) -> dict[str, Function]:
-        """Return the reducer, and of every reactor what it asks and what it does."""
+        """Return the reducer, and the condition and the function of every reactor."""
         found = {"": self.reducer}
         for name, reactor in self.reactors.items():
             found[name] = reactor.then
@@ -133,7 +133,7 @@ def state_machine(
     Make a state machine.
 
     Args:
-        name: what it is called.
+        name: its name.
         init: the state before the first value, or a function that makes it (``list``).
         reducer: takes the state and a value, and returns the next state.
         reactors: by name, a function of the new state, or a pair: the condition that the state must satisfy, and

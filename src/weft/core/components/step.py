@@ -86,7 +86,7 @@ class Step(Component[R], Generic[P, R]):
         return replace(self, function=self.function.bind(constants))
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this step among renamed components."""
+        """Return this step with components renamed as *names* says."""
         return replace(super().renamed(names), function=self.function.renamed(names))
 
     def functions(self) -> dict[str, Function]:
@@ -142,7 +142,7 @@ class PolicyFields(TypedDict, total=False):
 
 
 class StepDecorator(Protocol):
-    """Makes a step of a function."""
+    """Makes a step from a function."""
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
@@ -183,10 +183,10 @@ def step(
     **policy: Unpack[PolicyFields],
 ) -> Any:
     """
-    Make a step of *function*; also a decorator, with or without arguments.
+    Make a step from *function*; also a decorator, with or without arguments.
 
     Args:
-        name: what the step is called; the function's own name if it has one.
+        name: its name; by default that of the function, if it has one.
         spread: take one collection and spread it over the parameters.
         policy: fields of a policy, ``@step(max_retries=3, timeout=5)``: a rule behind those of the workflow, and
             before its ``DEFAULT``.

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WaitFor(Component[Out_co]):
-    """Makes the value of a signal its own."""
+    """Waits for a signal, and produces the value of the signal."""
 
     signal: str
     timeout: float | None = None
@@ -58,7 +58,7 @@ class WaitFor(Component[Out_co]):
         check_name(self.signal, "a signal")
 
     def functions(self) -> dict[str, Function]:
-        """Return what says whether a signal is for this wait."""
+        """Return the function that decides whether a signal is for this wait."""
         return {} if self.match is None else {"match": self.match}
 
     def arriving(self) -> dict[str, Function]:
@@ -75,12 +75,12 @@ class WaitFor(Component[Out_co]):
         return () if self.schema is None else self.schema.classes()
 
     def before(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
-        """Refuse *hooks*: nothing runs here that they could stand around."""
+        """Refuse *hooks*: no function runs here."""
         del hooks, part
         raise InvalidComponent(f"{self.label!r} only waits and cannot have hooks; put a step before or after it")
 
     def after(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
-        """Refuse *hooks*: nothing runs here that they could stand around."""
+        """Refuse *hooks*: no function runs here."""
         return self.before(*hooks, part=part)
 
     def check_width(self, width: int, source: str) -> None:
@@ -137,11 +137,11 @@ def wait_for(
     Wait for the *signal*, and pass on its value in place of what arrived.
 
     Args:
-        timeout: for how many seconds to wait; then the component fails with ``SignalTimeout``.
+        timeout: how many seconds to wait; then the component fails with ``SignalTimeout``.
         match: whether a signal is for this wait: a function of its value, or of its value and of what arrived here.
         schema: the type of the value: a dataclass, a TypedDict, a ``msgspec.Struct``, a pydantic model, or a type that
             is made of classes, such as ``list[int]``.  What is sent is converted to it, or refused.
-        name: what the component is called; the signal if not given.
+        name: its name; that of the signal if not given.
 
     Raises:
         InvalidComponent: an argument that makes no sense.

@@ -26,7 +26,7 @@ V = TypeVar("V")
 
 
 def _begun(given: Mapping[K, V] | None) -> MutableMapping[K, V]:
-    """Return a table to write to that begins with what is *given*, which stays as it is."""
+    """Return a table that begins with *given* and can be written to; *given* stays as it is."""
     return over(given) if given else {}
 
 

@@ -2,7 +2,8 @@
 The base of every component: a name, functions, an identity, and an expansion into nodes.
 
 To add a component, write one file in ``weft/core/components`` with a frozen dataclass that derives from
-:class:`Component`, a line in ``weft/__init__.py``, and a test that inherits the tests of all components.
+:class:`Component`, a line each in ``weft/__init__.py`` and ``weft/log/wire_names.py``, and a test that inherits the
+tests of all components.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Component(Fragment[Out_co]):
                 offer(held)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Draw it inside ``@workflow``, fed by the values it gets; what is called elsewhere has its own."""
+        """Draw it inside ``@workflow``, fed by the values it gets; those that can be called elsewhere override this."""
         tracer = tracing()
         if tracer is None:
             raise NoRun(
@@ -146,8 +147,8 @@ class Component(Fragment[Out_co]):
         """
         Return this component with a route for its failures: after the last retry, *then* gets a ``Failure``.
 
-        A failure that is handled in this way is not a failure of the run.  What follows the component with ``>>``
-        goes on getting its values alone.  Of several routes, that of the nearest class is taken.
+        A failure that is handled in this way is not a failure of the run.  The components that follow with ``>>`` still
+        get only values.  If several routes fit, the one for the nearest class is taken.
 
         Args:
             errors: the exceptions to handle, subclasses included; all of them if none is given.
@@ -165,7 +166,7 @@ class Component(Fragment[Out_co]):
         return self if self.name == name else self.named(name)
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this component for a place where components go by other *names*, itself included."""
+        """Return this component with components renamed as *names* says, itself included."""
         return self.named(names.get(self.label, self.label))
 
     @property
@@ -182,11 +183,11 @@ class Component(Fragment[Out_co]):
         return {}
 
     def unreadable(self) -> str | None:
-        """Say why no parameter can read its state; None if one can."""
+        """Return why no parameter can read its state; None if one can."""
         return None if self.keeps_state else f"which is {an(self.kind)} and keeps no state; read latest({self.label!r})"
 
     def describe_state(self, state: Any) -> str:
-        """Return what a picture of a run says of its *state*; nothing, unless it is about states."""
+        """Return the text that a picture of a run shows for its *state*; empty unless the component is about states."""
         del state
         return ""
 
@@ -254,7 +255,7 @@ class Component(Fragment[Out_co]):
         )
 
     def outline(self) -> bytes:
-        """Return what of it belongs to the version of a workflow: its kind, and the wiring inside of it."""
+        """Return the part of it that belongs to the version of a workflow: its kind, and the wiring inside it."""
         return self.kind.encode()
 
     def is_interchangeable_with(self, other: Component) -> bool:
@@ -265,7 +266,7 @@ class Component(Fragment[Out_co]):
         )
 
     def _held(self) -> list[object]:
-        """Return the objects inside that the identity does not know."""
+        """Return the objects inside that the identity does not cover."""
         functions = self.functions()
         return [found for part in sorted(functions) for found in functions[part].held()]
 
@@ -284,7 +285,7 @@ class Component(Fragment[Out_co]):
 
     @classmethod
     def from_data(cls, name: str, tags: tuple[str, ...], data: Mapping[str, Any]) -> Self:
-        """Return the component whose :meth:`to_data` gave *data*; fields that are missing are at their default."""
+        """Return the component whose :meth:`to_data` returned *data*; fields that are missing have their default."""
         return cls(name=name, tags=tags, **data)
 
     def __repr__(self) -> str:

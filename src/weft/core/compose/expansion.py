@@ -91,7 +91,7 @@ class Expansion(Protocol):
         Add a node that passes on its inputs together with its result.
 
         Args:
-            undoes: it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter.
+            undoes: it compensates for a failure: no deadline stops it, and if it fails it is kept as a dead letter.
         """
         ...
 
@@ -124,7 +124,7 @@ class Expansion(Protocol):
         ...
 
     def take(self, owner: str, part: str) -> None:
-        """Let the values of *part* of the component *owner*, which feeds this one, be those of this component."""
+        """Use the values of *part* of the component *owner*, which feeds this one, as the values of this component."""
         ...
 
     def feed(self, node: NodeHandle) -> None:

@@ -52,7 +52,7 @@ Expression = Leaf | Not | And | Or
 
 
 def sides(expression: Expression) -> tuple[Expression, ...]:
-    """Return what *expression* is put together from."""
+    """Return the operands of *expression*."""
     match expression:
         case Leaf():
             return ()
@@ -63,7 +63,7 @@ def sides(expression: Expression) -> tuple[Expression, ...]:
 
 
 def leaves(expression: Expression) -> Iterator[Any]:
-    """Yield the conditions of *expression*, left to right; those of a part that is mentioned again, once."""
+    """Yield the conditions of *expression*, left to right; those of a part that occurs several times, once."""
     seen: set[int] = set()
     stack: list[Expression] = [expression]
     while stack:
@@ -78,7 +78,7 @@ def leaves(expression: Expression) -> Iterator[Any]:
 
 
 def fold(expression: Expression, leaf: Callable[[Any], T], combine: Callable[[Not | And | Or, list[T]], T]) -> T:
-    """Return what *combine* makes of *expression* from its sides up; without recursion, and of each part once."""
+    """Return what *combine* makes of *expression*, from its leaves up; each part is combined once; no recursion."""
     made: dict[int, T] = {}
     stack: list[Expression] = [expression]
     while stack:

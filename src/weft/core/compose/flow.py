@@ -46,7 +46,7 @@ class Fragment(Generic[Out_co]):
         >>> Workflow("w", Cleaned("title") >> step(len)).run("  Weft ").output
         4
 
-    Keep what it is made of, so that every use is the same one; ``weft.testing.FragmentContract`` tests that.
+    Create its components once, so that every use has the same ones; ``weft.testing.FragmentContract`` tests that.
     """
 
     is_function: ClassVar[bool] = False
@@ -117,7 +117,7 @@ class Gathering(Fragment[Out_co]):
 
 
 class NamedGraph(Fragment[Out_co]):
-    """A graph with a name, after which its components are called where it is a part of another: a workflow."""
+    """A graph with a name, such as a workflow; as a part of another graph, its components are named after it."""
 
     name: str
 
@@ -290,7 +290,7 @@ def beside(flows: Iterable[Flow]) -> Flow:
 
 
 def connect(first: Flow, then: Flow) -> Flow:
-    """Return *first* feeding *then*."""
+    """Return a flow in which *first* feeds *then*."""
     if not first.tails:
         raise InvalidJoin("nothing comes out of the left side of >>")
     if not then.entries:
@@ -304,7 +304,7 @@ def rescue(component: Component, errors: tuple[str, ...], then: Flow, around: Fl
     Return *component*, open at both ends, with *then* fed by those of its failures that *errors* name.
 
     Args:
-        around: what *component* is a part of, if it does not stand by itself.
+        around: the flow that *component* is a part of; *component* alone if not given.
     """
     if not then.entries:
         raise InvalidJoin("nothing goes into then=...; INPUT and a bare join take no failure")

@@ -69,7 +69,7 @@ class Part(Component):
         return self if isinstance(self.of, str) else replace(self, name=name, of=names[self.of])
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this part among renamed components."""
+        """Return this part with components renamed as *names* says."""
         owner = names.get(self.owner, self.owner)
         return replace(self, name=f"{owner}.{self.which}", of=owner)
 

@@ -96,11 +96,11 @@ def next_question(questions: Questions, known: dict[str | int, bool], at: int | 
     Return the next question, from *at* on, whose answer is not *known*.
 
     Args:
-        known: the answers of conditions so far; what parts come to is added.
+        known: the answers of conditions so far; the results of parts are added.
         inside: the questions whose parts are being asked about; it is changed.
 
     Returns:
-        The place of the question, or what the expression comes to.
+        The place of the question, or whether the expression holds.
     """
     while True:
         if isinstance(at, bool):
@@ -123,7 +123,7 @@ def next_question(questions: Questions, known: dict[str | int, bool], at: int | 
 
 def verdict(questions: Questions, answers: Mapping[str, bool]) -> bool | None:
     """
-    Return what an expression comes to; None if an answer that it needs is not there.
+    Return whether an expression holds; None if an answer that it needs is missing.
 
     >>> verdict(questions_of(And(Leaf("a"), Not(Leaf("b")))), {"a": True, "b": False})
     True

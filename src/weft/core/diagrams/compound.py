@@ -25,7 +25,7 @@ UNDIVIDED: Final = frozenset({"rule"})
 
 
 class Inside:
-    """The parts of one component, parents first, and what leads to what."""
+    """The parts of one component, parents first, and the edges between them."""
 
     def __init__(self, owner: str, nodes: Mapping[str, Node]) -> None:
         self.owner = owner

@@ -2,7 +2,7 @@
 Computes the status of each component in a run, for a picture.
 
 One pass over the log finds what has happened, one over the memory what is in flight.  Elements of a map are not shown
-one by one: a component inside it has done *done* of *of* elements.  Parts that a component needs for its value (a
+one by one: a component inside it shows how many of them are done.  Parts that a component needs for its value (a
 rule's condition, the turns of a loop) count for the component; parts that react to its value count for themselves.
 """
 
@@ -118,7 +118,7 @@ class _Tally:
         self._time(found, event)
 
     def _add_part(self, found: _Counts, event: ev.Activated, node: FunctionNode | None) -> None:
-        """Add what a part says of the component: that of a loop or a saga may say no, or fail, without an end of it."""
+        """Add what *event*, of a part, means for its component: a loop goes on after a "no", a saga after a failure."""
         is_relay = node is not None and node.is_relay
         goes_on = is_relay or (node is not None and (node.loop_test is not None or node.turn is not None))
         ends = isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) and not is_relay
@@ -133,7 +133,7 @@ class _Tally:
         found.nanoseconds += getattr(event, "duration_ns", 0)
 
     def _shown(self, node: str) -> Iterable[str]:
-        """Return what stands for *node* in a picture: itself, and the component that makes something of it."""
+        """Return under which names *node* counts: its own, and that of its component if this needs it for its value."""
         if node not in self._stand_for:
             known = self._nodes.get(node)
             names = {node: None} if known is None or not _serves(known) else {node: None, known.owner: None}
@@ -141,7 +141,7 @@ class _Tally:
         return self._stand_for[node]
 
     def give_up(self, memory: Memory) -> None:
-        """Add loops that made all their turns, which is in no event: their test said no, and no turn came after."""
+        """Add loops that have used all their turns.  No event says so: their test said no, and no turn came after."""
         pending = (*memory.open_all().values(), *(memory.blocked or {}).values(), *_waiting(memory))
         known = self._taken | {activation.key for activation in pending}
         for until, test, inputs in self._noes:
@@ -150,7 +150,7 @@ class _Tally:
                 self._found[until.owner].error = f"LoopExhausted: {test.at_most} turns were not enough"
 
     def decide(self, memory: Memory) -> None:
-        """Add what gates over conditions let through or not, which is in no event: it follows from what these said."""
+        """Add what gates over conditions let through or not.  No event says so: it follows from the answers."""
         for gate in self._gates:
             inlets = memory.workflow.wiring.fed_by(gate.owner)
             for inputs, answers in self._answers.items():
@@ -226,7 +226,7 @@ class _Tally:
             self._mark(state.gate, "waiting")
 
     def _held(self, scope: Scope) -> Iterable[Node]:
-        """Return what waits for more facts to come, of those that already have some."""
+        """Return the nodes that have some facts and wait for more."""
         for name, held in (scope.slots or {}).items():
             node = self._nodes.get(name)
             is_over = held is FIRED or held is BARRED
@@ -295,7 +295,7 @@ def _standing(memory: Memory, name: str) -> str:
 
 
 def _serves(node: Node) -> bool:
-    """Whether the component that *node* belongs to needs it to make something; else it reacts to what that has made."""
+    """Whether the component that *node* belongs to needs it for its value; if not, *node* reacts to that value."""
     seen: set[str] = set()
     stack = [node]
     while stack:

@@ -34,7 +34,7 @@ _NO_ARROWS: Final = (ev.RunnableDispatched, ev.RunnableDelayed, ev.TimerStarted,
 
 
 class Arrow(NamedTuple):
-    """A way that facts of one input have gone."""
+    """The facts of one input that went from one component to another."""
 
     ordinal: int
     source: str
@@ -79,7 +79,7 @@ def _plain(text: str) -> str:
 
 
 def _arrows(memory: Memory) -> dict[Arrow, list[str]]:
-    """Return every way that facts have gone, in the order of the log, with what each of them was."""
+    """Return all arrows, in the order of the log, with the facts of each."""
     lineage = memory.lineage
     ordinals: dict[int, int] = {}
     found: dict[Arrow, list[str]] = {}

@@ -84,7 +84,7 @@ def _note(component: Component) -> str:
 
 
 def _flows(wiring: Wiring, divided: Mapping[str, Inside]) -> Iterator[Edge]:
-    """Yield the ways of facts, into a component with parts to where it takes them."""
+    """Yield the edges of facts; one into a component with parts leads to the part that takes the facts."""
     for name in wiring.order:
         if wiring.is_asked_only(name) and name not in wiring.inlets:
             continue
@@ -111,12 +111,12 @@ def _is_inside(component: Component, divided: Mapping[str, Inside]) -> bool:
 
 
 def _handles(errors: tuple[str, ...]) -> str:
-    """Return what an error route has to say: the classes that it handles."""
+    """Return the label of an error route: the classes that it handles."""
     return "any error" if errors == EVERYTHING else ", ".join(error.rpartition(".")[2] for error in errors)
 
 
 def _waits_for(inlet: Inlet, *, alone: bool) -> str:
-    """Return what an edge of *inlet* has to say; nothing where there is only one way to read it."""
+    """Return the label of an edge of *inlet*; empty where it would add nothing."""
     if not inlet.is_join:
         return "" if alone else "or"
     if inlet.wait == "all":

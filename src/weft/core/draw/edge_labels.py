@@ -51,7 +51,7 @@ def way_in(net: Net, edge: Edge | None) -> Hashable:
 
 
 def words(edge: Edge | None) -> str:
-    """Return what is written beside *edge*; nothing where there is only one way to read it."""
+    """Return the text beside *edge*; empty where it would add nothing."""
     if edge is None or edge.label in ("", "or") or (edge.kind == "join" and edge.label == "all"):
         return ""
     return short(edge.label)

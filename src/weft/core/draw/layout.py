@@ -164,7 +164,7 @@ class Layout:
         return wider + 2 * more
 
     def _offset(self, child: str | None, net: Net, *, enters: bool = False) -> float:
-        """Return how far from the middle of *child* the *net* meets it; only the frame of a group has a say in that."""
+        """Return how far from the middle of *child* the *net* meets it; 0 unless *child* is a group."""
         if child is None or child not in self._tree.levels:
             return 0.0
         level = self._tree.levels[child]

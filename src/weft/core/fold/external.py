@@ -1,5 +1,5 @@
 """
-External steps in the fold: the tokens in force, and attempts that have failed outside and were not judged yet.
+External steps in the fold: the tokens in force, and the attempts that failed outside and wait for their policy.
 
     ready ──TokenIssued──► has a token ──CompletionAwaited──► open (in ``memory.waiting``) ──CompletionReceived──► ended
                                 │                              │
@@ -62,7 +62,7 @@ class ExternalAttempts:
         self._by_token[token] = key
 
     def fail(self, key: Key, event: ev.FailureReceived | ev.RunnableCancelled) -> None:
-        """The attempt at *key* has failed outside, or was cancelled: its token is used."""
+        """Note that the attempt at *key* has failed outside, or was cancelled: its token is used."""
         attempt = self._by_key.setdefault(key, ExternalAttempt())
         if attempt.token is not None:
             self._by_token.pop(attempt.token, None)
@@ -70,7 +70,7 @@ class ExternalAttempts:
         attempt.failures += 1
 
     def drop(self, key: Key) -> None:
-        """The attempt at *key* has ended, and it is known what follows."""
+        """Forget the attempt at *key*: it has ended, and it is decided what follows."""
         attempt = self._by_key.pop(key, None)
         if attempt is not None and attempt.token is not None:
             self._by_token.pop(attempt.token, None)

@@ -6,7 +6,7 @@ Takes the beginning of the log of a live run out of memory: afterwards it is a r
       ▼
     page_out: the log and the lists have a cold beginning up to the mark
 
-Activations, scopes, joins and batches are the same objects as before: what is in flight does not notice.  A frozen run
+Activations, scopes, joins and batches stay the same objects, so work in flight is not affected.  A frozen run
 that was made before keeps the lists that it has; nothing that it may share is changed in place.
 
 Invariants: the events that the future needs, and those behind the mark, stay in memory; what was cold stays cold.

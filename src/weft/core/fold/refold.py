@@ -168,7 +168,7 @@ def rebuild(memory: Memory, event: Revision, handlers: Handlers) -> None:
 
 
 def become(memory: Memory, new: Memory, edits: Mapping[int, ev.AnyEvent]) -> None:
-    """Let *memory* be what *new* is, which was folded from its log, with these *edits*; the log stays the object."""
+    """Give *memory* the content of *new*, which was folded from its log with these *edits*; the log object stays."""
     _keep_activations(memory, new)
     new.adding = memory.adding
     log = memory.log

@@ -54,7 +54,7 @@ def consequences(
         known: the lineage of the log.
         edited: by position of an event that a fork edits: the addresses of the facts that have other values then.
         again: the activations that run again whatever they came to.
-        components: the nodes whose activations all do, for the inputs that an upgrade moves.
+        components: the nodes whose activations all run again, for the inputs that an upgrade moves.
 
     Raises:
         HistoryTruncated: the beginning of the log was removed.
@@ -117,14 +117,14 @@ class _Comparison:
             self._altered.add(event.component)  # type: ignore[union-attr]
 
     def _use_up(self, taken: ev.SignalTaken) -> None:
-        """Let the signal of *taken*, which is void, be void too: it was sent for what the wait was about."""
+        """Make the signal of *taken*, which is void, void too: it was the answer to that wait."""
         signal, after = self._before.memory.log[taken.signal - 1], self._after
         if isinstance(signal, ev.SignalReceived) and signal.seq not in after.void:
             after.void.add(signal.seq)
             after.memory.take_signal(signal.name, signal.seq)
 
     def _note_outside(self, event: ev.Activated) -> None:
-        """Note which events are about an attempt that is in the hands of the outside, or was cancelled just now."""
+        """Note the events about the present attempt of an external step, or of a step that was just cancelled."""
         key = (event.component, event.inputs)
         if isinstance(event, ev.OUTSIDE):
             self._outside.setdefault(key, []).append(event.seq)
@@ -132,7 +132,7 @@ class _Comparison:
             self._outside.pop(key, None)
 
     def _ask_again(self) -> None:
-        """Let what a fork finds in the hands of the outside begin again: its tokens are those of another run."""
+        """Let the external steps that are open in a fork begin again: their tokens belong to the original run."""
         memory = self._after.memory
         for key, seqs in self._outside.items():
             self._after.void.update(seqs)
@@ -141,7 +141,7 @@ class _Comparison:
                 memory.ready[key] = activation
 
     def _start_timers_again(self) -> None:
-        """Let the timers of waits that go on, with other arguments than they had, be void, and start again."""
+        """Make the timers of waits that go on with other arguments void, so that they start again."""
         before, after = self._before.memory.waiting or {}, self._after.memory.waiting or {}
         for key, waiting in after.items():
             known = before.get(key)
@@ -152,7 +152,7 @@ class _Comparison:
                 after[key] = Waiting(waiting.activation)
 
     def result(self) -> Consequences:
-        """Return what the whole log has come to."""
+        """Return the consequences for the whole log."""
         after = self._after
         self._ask_again()
         self._start_timers_again()

@@ -66,7 +66,7 @@ def _one_by_one(call: Any, written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def made_by(call: Callable[..., Any], hints: Mapping[str, Any]) -> Any:
-    """Return the type of the value that a run gets of *call*: of a generator, a list of what it yields."""
+    """Return the type of the value that a run gets from *call*: for a generator, a list of what it yields."""
     given = bare(hints.get("return", ANY))
     origin, args = typing.get_origin(given), typing.get_args(given)
     generates = inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call)
@@ -76,7 +76,7 @@ def made_by(call: Callable[..., Any], hints: Mapping[str, Any]) -> Any:
 
 
 def bare(kind: Any) -> Any:
-    """Return *kind* without what says nothing about values: metadata, aliases, new types."""
+    """Return *kind* without metadata, aliases and new types, which say nothing about values."""
     while True:
         if kind is None:
             return type(None)
@@ -167,7 +167,7 @@ def _arguments_fit(have: type, given: tuple[Any, ...], want: type, taken: tuple[
 
 def element_of(kind: Any) -> Any | None:
     """
-    Return the type of the elements of *kind*, a collection; None if it is none that can be taken apart.
+    Return the type of the elements of *kind*, a collection; None if it cannot be taken apart.
 
     >>> element_of(list[int]), element_of(str), element_of(list)
     (<class 'int'>, None, typing.Any)
@@ -212,7 +212,7 @@ def parts_of(kind: Any) -> tuple[Any, ...] | None:
 
 
 def shown(kind: Any) -> str:
-    """Return *kind* as one would write it."""
+    """Return *kind* as it is written in code."""
     if isinstance(kind, type) and not typing.get_args(kind):
         return kind.__qualname__
     return str(kind).replace("typing.", "").replace("collections.abc.", "")

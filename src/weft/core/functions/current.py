@@ -232,9 +232,9 @@ class Current:
 
     def add(self, fragment: object, *, to: object = None) -> None:
         """
-        Add to the workflow of this run once this attempt has completed; one that fails adds nothing.
+        Add *fragment* to the workflow of this run once this attempt has completed; an attempt that fails adds nothing.
 
-        What is added with ``to=`` this component gets the value that it is about to make.
+        A fragment that is added with ``to=`` this component gets the value that the component is about to make.
         """
         running, addition = self._running, Addition(fragment, to)
         if isinstance(running, tuple):
@@ -259,9 +259,9 @@ class Current:
         Args:
             workflow: what the child runs.
             value: its input.
-            id: its name, in place of one that follows from this step.
+            id: its id; by default one that is derived from this step.
             cancel_with_parent: whether it is cancelled when this run is.
-            options: those of ``runner.start``; what is not said is as for this run.
+            options: those of ``runner.start``; those that are not given are as for this run.
 
         Raises:
             NoRunner: nothing here can start a run.

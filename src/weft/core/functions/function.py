@@ -61,7 +61,7 @@ class Function:
     @staticmethod
     def of(call: Callable[..., Any]) -> Function:
         """
-        Read the signature of *call*, which is offered by that: a stored definition may name it.
+        Read the signature of *call*, and offer it, so that a stored definition may name it.
 
         Raises:
             InvalidComponent: *call* cannot be called.
@@ -204,7 +204,7 @@ class Function:
         return f"{getattr(self.call, '__qualname__', repr(self.call))}()"
 
     def held(self) -> list[object]:
-        """Return the objects it is called with, or closes over, that its identity does not know."""
+        """Return the objects it is called with, or closes over, that its identity does not cover."""
         defaults = [getattr(self.references[name], "default", None) for name in sorted(self.references)]
         constants = [self.constants[name] for name in sorted(self.constants)]
         return [found for value in (self.call, *constants, *defaults) for found in hidden_state(value)]
@@ -226,7 +226,7 @@ class Function:
         return hints_of(self.call)
 
     def taken(self, count: int) -> list[tuple[str, Any]]:
-        """Return the names of the parameters that take *count* arriving values, where they tell, and their types."""
+        """Return the names of the parameters that take *count* arriving values, as far as known, and their types."""
         taken = [(name, self.hints.get(name, Any)) for name in self.required]
         if self.variadic and len(taken) < count and (rest := _rest(self.call)) is not None:
             taken += [(f"*{rest}", self.hints.get(rest, Any))] * (count - len(taken))
@@ -234,12 +234,12 @@ class Function:
 
     @functools.cached_property
     def makes(self) -> Any:
-        """The type of the value that a run gets of it."""
+        """The type of the value that a run gets from it."""
         return made_by(self.call, self.hints)
 
 
 def _rest(call: Callable[..., Any]) -> str | None:
-    """Return what the parameter is called that takes any number of values."""
+    """Return the name of the parameter that takes any number of values."""
     try:
         parameters = inspect.signature(call).parameters.values()
     except (ValueError, TypeError):  # a builtin that does not tell its signature
@@ -248,7 +248,7 @@ def _rest(call: Callable[..., Any]) -> str | None:
 
 
 def _offer_bound(value: object) -> None:
-    """Offer what can be called in a constant, or in the default of a reference."""
+    """Offer the callables in a constant, or in the default of a reference."""
     offer(getattr(value, "default", None) if isinstance(value, Reference) else value)
 
 

@@ -71,7 +71,7 @@ class Hooks(msgspec.Struct, frozen=True):
             produced: turns the result of *call* into the value that ``after`` hooks get.
 
         Raises:
-            InvalidComponent: a hook that waits, around a component that does not.
+            InvalidComponent: a hook that is a coroutine function, around a component that is not.
         """
         if is_async:
             return _HookedCoroutine(call, self, produced)

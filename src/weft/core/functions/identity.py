@@ -271,8 +271,8 @@ def fingerprint(function: object) -> bytes:
     """
     Return the identity of *function*: its code, defaults and constant closure cells.
 
-    Not its name, its module or the file it stands in: the same code is the same function wherever it was
-    written.  What has no code in Python, such as ``len``, is known by its qualified name.
+    Its name, its module and its file do not count: the same code is the same function wherever it was written.  A
+    function without Python code, such as ``len``, is known by its qualified name.
 
     >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 1)
     True
@@ -409,8 +409,8 @@ def _code(code: types.CodeType) -> bytes:
     """
     Return the identity of compiled code: its instructions, with what they refer to.
 
-    Not the names of files, lines or the function itself, nor its docstring, nor where it was nested.  It is worked out
-    once: workflows that are made in a function all have the same code.
+    The names of files and of the function, its lines, its docstring and where it was nested do not count.  The identity
+    is computed once: workflows that are made in a function all have the same code.
     """
     parts: list[bytes] = []
     for instruction in dis.get_instructions(code):

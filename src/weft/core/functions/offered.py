@@ -43,7 +43,7 @@ _C_FUNCTIONS = (
 
 
 def offer(value: object) -> None:
-    """Offer what can be called in *value*: itself, an item of a container, or what a ``functools.partial`` is of."""
+    """Offer the callables in *value*: itself, the items of a container, or the function of a ``functools.partial``."""
     if _kind(value) is types.FunctionType:  # the usual case
         known = _held.get(id(value))
         if known is None or known[0]() is not value:
@@ -112,7 +112,7 @@ class _Ref(weakref.ref[Any]):
 
 
 def _forget(ref: Any, held: dict[Any, tuple[weakref.ref[Any], ...]] = _held) -> None:
-    """Drop the entry of what has died."""
+    """Drop the entry of an object that no longer exists."""
     # Called before the memory of what has died, and so its identity, can be used again; also while the process ends.
     held.pop(ref.key, None)
 

@@ -12,7 +12,7 @@ import msgspec
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far one runnable has come, as it has last said."""
+    """How far one runnable has come, as it last reported."""
 
     component: str
     done: float

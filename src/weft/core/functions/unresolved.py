@@ -82,7 +82,7 @@ class Lost:
 
     @staticmethod
     def of(kind: str, component: str, reason: str = UNWRITABLE) -> Lost:
-        """Return what stands for a value of the class *kind*, whose name it keeps, for that is its identity."""
+        """Return the stand-in for a value of the class *kind*; it keeps the name of the class as its identity."""
         held = {"component": component, "reason": reason, "__qualname__": kind}
         named: type[Lost] = type(kind, (Lost,), held)
         return named()

@@ -68,7 +68,7 @@ def unread_keys(components: Mapping[str, Component], context: Mapping[str, Any])
 
 
 def over_defaults(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *given* and those of *defaults* that nothing given stands for."""
+    """Return *given*, and those of *defaults* that nothing in *given* overrides."""
     kept = {name: value for name, value in defaults.items() if not any(name.endswith(f".{key}") for key in given)}
     return {**kept, **given}
 

@@ -17,7 +17,7 @@ from weft.errors import NothingProduced
 
 
 class Output(msgspec.Struct, frozen=True):
-    """Stands where a value of *component* was returned."""
+    """Marks the place at which a value of *component* was returned."""
 
     component: str
 

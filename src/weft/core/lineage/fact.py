@@ -47,7 +47,7 @@ class Fact:
         self.signal = signal
         """The name of the signal that brought it; None for anything else."""
         self.by = by
-        """The caller that sent the signal, as that one names itself."""
+        """The name of the caller that sent the signal."""
 
     @property
     def parents(self) -> tuple[Fact, ...]:

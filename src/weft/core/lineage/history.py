@@ -97,7 +97,7 @@ class History:
 
     def check(self, seq: int) -> None:
         """
-        See that the event with this number was not removed.
+        Check that the event with this number was not removed.
 
         Raises:
             HistoryTruncated: it was.
@@ -140,7 +140,7 @@ class History:
 
     def _check_progress(self, first: int) -> None:
         """
-        See that the loader knows by now that the event *first* was removed, so that less can be asked for.
+        Check that the loader knows by now that the event *first* was removed, so that it is not asked for again.
 
         Call it while ``HistoryTruncated`` is handled, which is raised again otherwise.
         """

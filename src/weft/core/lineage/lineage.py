@@ -157,7 +157,7 @@ class Lineage:
 
     def check_whole(self) -> None:
         """
-        See that all events of the log can be read.
+        Check that all events of the log can be read.
 
         Raises:
             HistoryTruncated: the first ones were removed.
@@ -487,7 +487,7 @@ class Lineage:
 
     def know_origins(self, origins: Mapping[Address, tuple[bytes, int]]) -> None:
         """
-        Know where facts came from, as :meth:`origin` and :meth:`ordinal` have returned it, in place of what was known.
+        Take over where facts came from, as :meth:`origin` and :meth:`ordinal` returned it; forget the rest.
 
         Their causes may not be in memory.  What is asked later is found from these, however long the history is.
         """
@@ -522,7 +522,7 @@ class Lineage:
         return list(found)
 
     def runnable_id(self, component: str, inputs: tuple[Address, ...]) -> str:
-        """Return what *component* at work on *inputs* is: the same in every process and on every resume."""
+        """Return the id of *component* at work on *inputs*: the same in every process and after every resume."""
         return digest(b"runnable", component.encode(), *(self.hash(at) for at in inputs)).hex()
 
     def idempotency_key(self, run: str, component: str, inputs: tuple[Address, ...]) -> str:

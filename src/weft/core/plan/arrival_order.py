@@ -1,5 +1,5 @@
 """
-The order of facts that can reach a node in several ways.
+The order of facts that can reach one node by several ways.
 
 Conditions and joins pass on facts of other components, so the same facts may arrive in several ways.  Their order among
 other facts must not depend on which way was quicker: it is the *rank* of the first way, in the order written, by which

@@ -18,7 +18,7 @@ class Child(Protocol):
 
     @property
     def id(self) -> str:
-        """The name of the run."""
+        """The id of the run."""
         ...
 
     def result(self, timeout: float | None = None) -> Any:

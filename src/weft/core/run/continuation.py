@@ -185,7 +185,7 @@ class _Copy:
 
     def check(self) -> None:
         """
-        See that the new run waits for what the old one waits for.
+        Check that the new run waits for what the old one waits for.
 
         Raises:
             CannotCarry: it does not.

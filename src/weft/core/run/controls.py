@@ -108,7 +108,7 @@ class Controls(Queries):
         Args:
             which: one of ``dead_letters``, or the name of a component for all of its letters; all letters if not given.
             until: the position of an event: letters after it are left alone.
-            by: the caller, as that one names itself.
+            by: the name of the caller.
 
         Raises:
             NoSuchLetter: there is no such dead letter.
@@ -154,7 +154,7 @@ class Controls(Queries):
         Args:
             fragment: what is added, as in ``Workflow.add``.
             to: what feeds it.
-            by: the caller, as that one names itself.
+            by: the name of the caller.
         """
         self.extend([Addition(fragment, to)], by)
         return self

@@ -1,5 +1,5 @@
 """
-When a deadline is in danger: while there is still time to do something about it.
+Computes when a deadline is in danger, while there is still time to do something about it.
 
     >>> danger_at(100.0, 200.0), danger_at(100.0, 200.0, usual=50.0), danger_at(100.0, 200.0, usual=500.0)
     (180.0, 150.0, 100.0)

@@ -1,10 +1,10 @@
 """
-The earliest deadline of what is open in one run, without a look at all that is open whenever it is asked for.
+Tracks the earliest deadline of the open inputs of a run, without searching all open work at every question.
 
     input with a deadline ──► in the heap ──► first, with a witness that it is open ──► dropped when it is done
 
-A witness is an activation that follows from the input.  A further one is looked for when it is done, among the latest
-first: those are done last.
+A witness is an open activation that follows from the input.  When it has ended, another one is searched for, the
+latest first, since those end last.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ def point_of(memory: Memory, at: object, name_of: Callable[[object], str], *, wi
     Return what *at* stands for in *memory*.
 
     Raises:
-        InvalidArgument: nothing that has happened.
-        UnknownComponent: no component is called so.
+        InvalidArgument: nothing like that has happened.
+        UnknownComponent: no component has this name.
     """
     if at is None:
         if with_value:

@@ -54,7 +54,7 @@ class Phases(Revisions):
 
     @property
     def id(self) -> str:
-        """The name of this run, part of every idempotency key."""
+        """The id of this run, part of every idempotency key."""
         return self.memory.run_id
 
     def plan(
@@ -76,7 +76,7 @@ class Phases(Revisions):
             deadline: seconds within which everything that follows from the input must be done.
             at: when it arrived, in seconds since the epoch; now, if not given.
             last: whether the run accepts no more input after it, and finishes when nothing is left to do.
-            by: the caller, as that one names itself.
+            by: the name of the caller.
             carrier: text that telemetry has noted about the caller.
         """
         memory = self.memory

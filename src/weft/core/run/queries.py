@@ -130,7 +130,7 @@ class Queries(Drawable):
 
     def _check_nothing(self, name: str) -> None:
         """
-        See that *name* has made nothing, since nothing that it has made is in the log.
+        Check that *name* has made nothing at all: the log has nothing that it has made.
 
         Raises:
             HistoryTruncated: it may have made something that was removed; of a leaf the latest fact never is.
@@ -161,7 +161,7 @@ class Queries(Drawable):
         facts: bool = False,
     ) -> dict[str, Any]:
         """
-        Return one value per leaf that has produced: its latest, of several of one input the last in the order written.
+        Return the latest value of each leaf that has one; of several for one input, the last in the order written.
 
         For a leaf inside an ``each`` it is a list: its values for all elements of the latest input, in their order.
 
@@ -194,7 +194,7 @@ class Queries(Drawable):
         return found
 
     def _taken(self, addresses: Iterable[Address], *, facts: bool) -> list[Any]:
-        """Return what stands at *addresses*: the facts, or their values."""
+        """Return the facts at *addresses*, or their values."""
         lineage = self.memory.lineage
         return [lineage.fact(at) if facts else lineage.cell(at).value for at in addresses]
 

@@ -66,7 +66,7 @@ class Revisions(Controls):
             policy: how to run it this time.
             input: a value in place of what it failed on; a tuple of values for a component that joins several.
             until: the position of an event: what failed after it is left alone.
-            by: the caller, as that one names itself.
+            by: the name of the caller.
 
         Raises:
             NoSuchLetter: there is no such failure.
@@ -166,11 +166,11 @@ class Revisions(Controls):
             policies_mode: ``"merge"`` or ``"replace"``.
             context: values for parameters that read ``context(key)``; those of this run if not given.
             preview: return what would run and what stands, and fork nothing.
-            by: the caller, as that one names itself.
+            by: the name of the caller.
 
         Raises:
             InvalidArgument: *at* is not something that has happened in this run, or cannot have such a value.
-            UnknownComponent: no component is called so.
+            UnknownComponent: no component has this name.
             HistoryTruncated: the beginning of the log was removed.
         """
         from weft.core.run.run import Run
@@ -252,7 +252,7 @@ class Revisions(Controls):
         Args:
             again: components of *workflow* that run again for the inputs that move, although they have completed.
             preview: return what stands, what runs and what cannot be kept, and change nothing.
-            by: the caller, as that one names itself.
+            by: the name of the caller.
 
         Raises:
             InvalidArgument: a workflow of another name, or a run that was cancelled.

@@ -221,7 +221,7 @@ class Run(Phases, Generic[Out_co]):
         """
         Run until there is nothing to do.
 
-        What sleeps is slept through.  Signals are not waited for: where all that is left waits for some, this returns.
+        It waits for sleeps to end, and not for signals: when all that is left waits for signals, it returns.
 
         Args:
             parallel: run up to this many at once; plain functions on threads, coroutines in one event loop.
@@ -282,7 +282,7 @@ class Run(Phases, Generic[Out_co]):
 
         Args:
             key: makes sending it twice harmless: a signal with a name and key that this run has seen is ignored.
-            by: the caller, as that one names itself.
+            by: the name of the caller.
 
         Raises:
             UnknownSignal: no component waits for it.
@@ -301,7 +301,7 @@ class Run(Phases, Generic[Out_co]):
         Complete the external step that *token* is for, with *value*; ``react_until_satisfied`` goes on.
 
         Args:
-            by: the caller, as that one names itself.
+            by: the name of the caller.
 
         Raises:
             TokenExpired: it was used, or that attempt has ended otherwise.
@@ -316,7 +316,7 @@ class Run(Phases, Generic[Out_co]):
 
         Args:
             error: an exception, or text that says what went wrong.
-            by: the caller, as that one names itself.
+            by: the name of the caller.
 
         Raises:
             TokenExpired, InvalidToken: as :meth:`complete`.

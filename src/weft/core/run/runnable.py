@@ -155,7 +155,7 @@ class Runnable(msgspec.Struct, eq=False):
         return self.node.call(*self.args, **kwargs) if kwargs else self.node.call(*self.args)
 
     def enter(self) -> None:
-        """Get the context ready in which the function is about to be called."""
+        """Prepare the context in which the function is about to be called."""
         for entry in self.entries:
             entry()
 

@@ -1,7 +1,7 @@
 """
-Texts of a caller that stand in events: who sent an input, why a run was cancelled.
+Checks texts of a caller that go into events: the name of the caller, why a run was cancelled.
 
-If something else stood in their place, the log could be written, but not read again.
+A log with anything else in their place could be written, but not read again.
 """
 
 from __future__ import annotations

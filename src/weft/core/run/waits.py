@@ -80,7 +80,7 @@ def receive_signal(
     Args:
         at: when it came, in seconds since the epoch.
         key: makes sending it twice harmless: a signal with a name and key that this run has seen is ignored.
-        by: the caller, as that one names itself.
+        by: the name of the caller.
 
     Returns:
         Whether it was recorded: False if its key was seen before.

@@ -83,7 +83,7 @@ class Drawing:
         return self._parts[known]
 
     def take(self, symbol: Symbol, function: Callable[..., Any], name: str, kind: Any) -> Symbol:
-        """Draw a step of ours, called *name* if that is free, which makes a *kind* of the value of *symbol*."""
+        """Draw one of Weft's own steps, called *name* if that is free; it makes a *kind* of the value of *symbol*."""
         component = step(function, name=self._unused(name))
         self._add(self._fed(component.flow(), [symbol]), component)
         return self.symbol(component, kind)
