@@ -92,7 +92,7 @@ class RunnerArchives(RunnerQueries):
 
         Args:
             id: the id to store it under; its own if not given.
-            by: the caller, as that one names itself; kept in the log.
+            by: the name of the caller; kept in the log.
 
         Raises:
             CorruptLog: the file is not an exported run, or was altered.

@@ -211,7 +211,7 @@ class Runner(BlockingScheduleCommands):
             )
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run *work* in the loop of the runner, and wait for it."""
+        """Run *work* in the event loop of the runner, and wait for it."""
         future = self._handed(work)
         try:
             return future.result()

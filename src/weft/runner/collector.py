@@ -95,7 +95,7 @@ class Crowd:
         self.many, self.few = sys.maxsize, FEW
 
     def shrunk(self) -> None:
-        """Let them be as they were."""
+        """Restore the thresholds."""
         release(SELDOM)
         self.many, self.few = MANY, -1
 

@@ -37,15 +37,15 @@ class ExternalCompletions(RunnerHistories):
         """
         Complete the external step that *token* is for, with *value*.
 
-        When this returns, that is stored.  A run that is not in this runner, or that no process drives, finds it in its
-        inbox.  The token is first looked for in what is stored of such a run, if that has no more than 4,096 events.
-        One that stops working after that is refused by the process that drives the run, with a warning of the logger
-        ``weft.runner``.
+        When this returns, the completion is stored.  For a run that is not in this runner, it is stored as a message in
+        the inbox of the run.  Before that, the token is looked for in the stored log, if that has at most 4,096
+        events.  A token that expires after that is refused by the process that drives the run, with a warning of the
+        logger ``weft.runner``.
 
         Args:
             token: what ``weft.current().token`` was in the step.
             value: the value of the step.
-            by: the caller, as that one names itself; kept in the log.
+            by: the name of the caller; kept in the log.
 
         Raises:
             TokenExpired: it was used, or that attempt has ended otherwise: in time, or since the run was cancelled.
@@ -65,7 +65,7 @@ class ExternalCompletions(RunnerHistories):
         Args:
             token: what ``weft.current().token`` was in the step.
             error: an exception, or text that says what went wrong.
-            by: the caller, as that one names itself; kept in the log.
+            by: the name of the caller; kept in the log.
 
         Raises:
             TokenExpired, InvalidToken, RunNotHeld: as :meth:`complete`.
@@ -85,7 +85,7 @@ class ExternalCompletions(RunnerHistories):
         change: Callable[[Worker], None],
         message: ev.CompletionReceived | ev.FailureReceived,
     ) -> None:
-        """Let the worker of the run of *token* make a *change*; a run that is not here gets a *message*."""
+        """Let the worker of the run of *token* make a *change*; leave a *message* for a run that is not here."""
         check_text_or_none("by", by)
         run, secret = parse_token(token)
         try:
@@ -111,9 +111,9 @@ class ExternalCompletions(RunnerHistories):
 
     async def _check_elsewhere(self, run: str, secret: str) -> None:
         """
-        See, in what is stored of a *run*, that a token is in force: when the message is taken in, its sender is gone.
+        Check in the stored log of a *run* that a token is in force: when the message is taken in, its sender is gone.
 
-        The inbox is read first: what leaves it meanwhile is in the log, which is read after it.
+        The inbox is read first: a message that leaves it meanwhile is in the log, which is read next.
 
         Raises:
             TokenExpired, InvalidToken: it is not.

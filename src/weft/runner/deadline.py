@@ -32,7 +32,7 @@ class Deadline:
         return max(0.0, self.at - asyncio.get_running_loop().time())
 
     def hurry(self, seconds: float) -> None:
-        """Let the time be up in *seconds*, if that is earlier."""
+        """Move the deadline to *seconds* from now, if that is earlier."""
         at = asyncio.get_running_loop().time() + seconds
         if at < self.at:
             self.at = at

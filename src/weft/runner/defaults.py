@@ -22,7 +22,7 @@ _USE: Final = (
 
 def store(given: Store | str | Path | None) -> LogStore:
     """
-    Return *given* as a store whose logs grow: a store, or where one is; memory if there is none.
+    Return *given*, a store or where to find one, as a store whose logs grow; a store in memory if it is None.
 
     Raises:
         InvalidOption: it is neither.
@@ -82,7 +82,7 @@ def scheduler(given: Scheduler | None) -> Scheduler | None:
 
 
 def clock() -> Clock:
-    """Return the time of this machine."""
+    """Return the clock of this machine."""
     from weft.local.clock import SystemClock
 
     return SystemClock()

@@ -42,7 +42,7 @@ class Posted(NamedTuple):
 
 
 class Delivery:
-    """Tells the runs of one runner, and those of its store, what callers have to say."""
+    """Delivers the calls of callers to the runs of one runner and of its store."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime, self._lookup = runtime, runtime.lookup
@@ -119,7 +119,7 @@ class Delivery:
 
     async def _check_signal(self, id: str, name: str, value: Any, key: str | None) -> None:
         """
-        See, on a copy of a run that no process drives, that it would take a signal now: later the sender is gone.
+        Check on a copy of a run that no process drives that it would take a signal now: later the sender is gone.
 
         Raises:
             UnknownSignal, InvalidSignal: it would not.
@@ -129,7 +129,7 @@ class Delivery:
             receive_signal(copy, name, value, at=self._runtime.dispatcher.clock.time(), key=key)
 
     def _is_left_alone(self, refused: RunNotHeld) -> bool:
-        """Whether no process drives a run, and none comes for it by itself."""
+        """Whether no process drives a run, and none will do so without a call."""
         return refused.owner is None and not self._runtime.has_workers
 
     async def finish(self, ref: RunRef, by: str | None) -> None:
@@ -174,7 +174,7 @@ class Delivery:
             await self._lookup.written(worker)
 
     async def cancel_steps(self, ref: RunRef, component: str | RunnableRef, reason: str, by: str | None) -> None:
-        """Cancel what *component* of the run *ref* is at work on, or waits for."""
+        """Cancel the work and the waits of *component* in the run *ref*."""
         try:
             worker = await self._lookup.told(ref)
         except RunClosed:

@@ -159,7 +159,7 @@ class RunnerHistories(RunnerArchives):
         """
         Store the old events of the run *id* in less space; nothing that is read changes.
 
-        It is done in slices, and whichever process owns the run goes on writing in between.
+        It is done in slices, between which the process that owns the run goes on writing.
 
         Returns:
             How many segments were moved.

@@ -98,8 +98,8 @@ class LiveViews(ExternalCompletions):
         """
         Return how far the steps of *run*, an id or a handle, have come that are running and have said so.
 
-        A process that drives the run elsewhere is asked, and has two seconds to answer; after that, and if no process
-        does, the list is what it said last.
+        A process that drives the run elsewhere is asked, and has two seconds to answer.  If it does not answer, or no
+        process drives the run, the list is the last one that was reported.
 
         Raises:
             RunNotFound: no run has this id.
@@ -164,7 +164,7 @@ class LiveViews(ExternalCompletions):
         self, ref: RunRef, news: Callable[[Worker], asyncio.Future[Any]]
     ) -> AsyncGenerator[tuple[Worker | RunRecord, bool], None]:
         """
-        Yield the worker of a run, or its record, whenever there may be *news* of it; and whether this is the last time.
+        Yield the worker or the record of a run whenever there may be *news* of it, and whether this is the last time.
 
         A run that is here is waited for; one that another process drives, or none, is looked at in pauses.
         """

@@ -64,7 +64,7 @@ def check_text(name: str, value: object) -> None:
 
 def check_workflow(workflow: object, call: str = "start") -> None:
     """
-    Refuse something that *call* was given and that is not a workflow.
+    Refuse an argument of *call* that is not a workflow.
 
     Raises:
         InvalidArgument: it is something else; the error says how to make a workflow of it.
@@ -198,7 +198,7 @@ def as_time(name: str, value: Time | None) -> float | None:
 
 def check_listing(workflow: object, failed: object) -> None:
     """
-    Refuse what runs cannot be chosen by.
+    Refuse filters that runs cannot be chosen by.
 
     Raises:
         InvalidOption: *workflow* is not the name of one, or *failed* is neither True nor False nor None.
@@ -223,7 +223,7 @@ def check_page(limit: object, after: object) -> None:
 
 class WorkerHooks(msgspec.Struct, frozen=True, kw_only=True):
     """
-    Functions that are told what a worker does.  What they raise is logged and changes nothing.
+    Functions that are called when a worker does something.  What they raise is logged and changes nothing.
 
     They are called in the event loop of the runner and must return at once.  To change the run, they ask the runner: a
     task that calls an ``AsyncRunner``, or another thread that calls a ``Runner``.
@@ -251,7 +251,7 @@ class StartRequest(msgspec.Struct, frozen=True):
     is_last: bool = True
     """Whether the run accepts no more input after it, and finishes."""
     by: str | None = None
-    """The caller, as that one names itself."""
+    """The name of the caller."""
     encoded: Encoded | None = None
     """The input as bytes, if it was encoded before."""
     unique: str | None = None
@@ -360,7 +360,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, context={**self.context, **context}) if context else self
 
     def restored(self, stored: object) -> RunOptions:
-        """Return these options, and those that a run was *stored* with where these say nothing."""
+        """Return these options; those that are not set are as the run was *stored* with."""
         if not isinstance(stored, dict):
             return self
         known = cast("dict[str, Any]", stored)

@@ -49,7 +49,7 @@ class PortabilityWarnings:
         """The last definition and options that were looked at: most starts are like the one before."""
 
     def look_at(self, workflow: Workflow, options: RunOptions) -> None:
-        """Warn of a run of *workflow* with *options*, unless that was said of this definition, or of an equal one."""
+        """Warn of a run of *workflow* with *options*, unless this definition, or an equal one, was warned of before."""
         last = self._last
         if not self._is_durable or (last and last[0]() is workflow and last[1] == options.unstorable):
             return

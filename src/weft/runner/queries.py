@@ -73,8 +73,8 @@ class RunnerQueries(WaitingQueries):
         """
         Return the messages in the inbox of *run*, an id or a handle, that it has not taken in, in order.
 
-        Each is the event that its sender wants.  A run that is held takes its messages in within moments; one that has
-        finished takes in none, so that those which came too late stay here until it is deleted.
+        Each is the event that its sender wants.  A run that a process drives takes its messages in within moments; one
+        that has finished takes in none, so messages that came too late stay here until the run is deleted.
 
         Raises:
             RunNotFound: no run has this id.

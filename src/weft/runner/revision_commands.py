@@ -1,5 +1,5 @@
 """
-The calls that change what a run follows, its policies or its workflow, or what has happened in it (ADR 32).
+The calls that change the policies or the workflow of a run, or revise its history (ADR 32).
 
 :mod:`weft.runner.revisions` finds the run, wherever it is, and changes it.
 """
@@ -50,7 +50,7 @@ class RevisionCommands:
         Args:
             policies: rules, pairs of a matcher and a policy.
             mode: ``"replace"`` puts them in place of all others; ``"merge"`` in front of those in force.
-            by: the caller, as that one names itself; kept in the log.
+            by: the name of the caller; kept in the log.
 
         Raises:
             InvalidPolicy: a rule that makes no sense, or that this runner cannot honour.
@@ -67,7 +67,7 @@ class RevisionCommands:
         Args:
             fragment: what is added, as in ``Workflow.add``.
             to: what feeds it.
-            by: the caller, as that one names itself; kept in the log.
+            by: the name of the caller; kept in the log.
 
         Raises:
             DefinitionError: the workflow would not work, or not under the policies in force.
@@ -117,7 +117,7 @@ class RevisionCommands:
             input: a value in place of what it failed on.
             context: values for parameters that read ``context(key)``, over those that the run has here: the ones it was
                 started with, if it has failed in this runner lately, or else those of the runner.
-            by: the caller, as that one names itself; kept in the log.
+            by: the name of the caller; kept in the log.
 
         Raises:
             MissingContext: a required context key was not given.
@@ -224,7 +224,7 @@ class RevisionCommands:
             policies_mode: ``"merge"`` or ``"replace"``.
             context: values for parameters that read ``context(key)``, over those of the runner; never stored.
             preview: return what would run and what stands, and fork nothing.
-            by: the caller, as that one names itself; kept in the log of the fork.
+            by: the name of the caller; kept in the log of the fork.
 
         Raises:
             RunNotFound: no run has the id *id*.
@@ -292,7 +292,7 @@ class RevisionCommands:
         Args:
             again: components of *workflow* that run again for the inputs that move, although they have completed.
             preview: return what stands, what runs and what cannot be kept, and change nothing.
-            by: the caller, as that one names itself; kept in the log.
+            by: the name of the caller; kept in the log.
 
         Raises:
             RunNotFound: no run has this id.

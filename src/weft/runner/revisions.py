@@ -1,5 +1,5 @@
 """
-Changes what has happened in a run, or forks another run from it: retries, discards, upgrades and forks (ADR 32).
+Revises the history of a run, or forks another run from it: retries, discards, upgrades and forks (ADR 32).
 
     here, with something to do or parked ──► revised in memory, and goes on
     failed, and has left ──────────────────► loaded, revised, and goes on here

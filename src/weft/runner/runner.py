@@ -122,7 +122,7 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
             threads: how many threads there are at most.
             processes: how many worker processes there are at most.
             executors: more executors, by name, or others in place of the usual ones.
-            clock: where the time of day comes from.
+            clock: the clock for the time of day.
             counters: where the states of limits are kept.
             modules: modules of the application whose functions stored runs may name; see :meth:`register`.
             collector: how often Python's garbage collector looks for cycles.  That is a setting of the process:
@@ -265,7 +265,7 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
         Start a run of *workflow*; it is stored when this returns.
 
         A run that is started with its *input* finishes when nothing is left to do.  One that is started without input
-        stays open for what it is sent, until it is told to :meth:`finish`.
+        stays open for inputs that are sent to it, until :meth:`finish` is called.
 
         Args:
             input: its first input.
@@ -294,8 +294,8 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
             on_complete: called with the id and the run whenever nothing is left to do: a function, or where to find
                 one, ``"module:function"``.
             on_complete_args: further arguments for it.
-            hooks: functions that are told what the worker does.
-            by: the caller, as that one names itself; kept in the log.
+            hooks: functions that are called when the worker does something.
+            by: the name of the caller; kept in the log.
 
         Raises:
             NotPortable: *portable*, and another process could not find some parts of the run.
@@ -483,12 +483,12 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
         Args:
             name: the name of the schedule.  The run for a time has the id ``name@2026-11-18T03:00:00Z``.
             cron: five fields, such as ``"0 3 * * *"``, or six with seconds first.
-            timezone: where the times of *cron* are meant.
+            timezone: the time zone of the times of *cron*.
             every: an interval in seconds, or a timedelta; its multiples since the epoch are the times.
             at: one time.
             input: the input of each run; if not given, it is the time, as a datetime in UTC.
-            jitter: delay each run by a part of so many seconds.
-            catch_up: how many of the times that were missed are made up for, the last ones.
+            jitter: delay each run by a part of this many seconds.
+            catch_up: how many missed times are fired afterwards, the latest ones.
             tolerance: a time is missed after this many seconds, 1 or more.
             overlap: what to do if the run before has not finished: ``"skip"`` the time, ``"queue"`` it, ``"allow"``
                 both to run, or ``"cancel"`` the run before.
@@ -546,7 +546,7 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
             deadline: seconds within which everything that follows from the input must be done.
             policies: rules that hold from now on; if the *key* was seen before, they are ignored like the input.
             policies_mode: whether they go in front of those in force (``"merge"``) or in their place (``"replace"``).
-            by: the caller, as that one names itself; kept in the log.
+            by: the name of the caller; kept in the log.
 
         Raises:
             RunNotFound: no run has this id.
@@ -580,7 +580,7 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
         Args:
             value: what is sent along.
             key: makes sending it twice harmless.
-            by: the caller, as that one names itself; kept in the log.
+            by: the name of the caller; kept in the log.
 
         Raises:
             UnknownSignal: no component of the run waits for it.
@@ -607,7 +607,7 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
 
         Args:
             new_id: the id of the new run; ``w~2`` after ``w``, ``w~3`` after ``w~2``, if not given.
-            by: the caller, as that one names itself; kept in both logs.
+            by: the name of the caller; kept in both logs.
 
         Raises:
             RunBusy: something is in flight or waits, or there are dead letters.
@@ -650,7 +650,7 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
             component: cancel only what this component is at work on, or waits for; a ref (``runnable.ref()``) names
                 one runnable.  It has failed then, with ``StepCancelled``: it is not retried, its compensation is
                 called, and error routes and sagas apply.
-            by: the caller, as that one names itself; kept in the log.
+            by: the name of the caller; kept in the log.
 
         Raises:
             RunNotFound: no run has this id.

@@ -212,11 +212,10 @@ class Runtime:
         """
         Give the registry and the dispatcher the parts that were made of them.
 
-        These are the circles that are left.  What happens to a run is told to its registry, and some of it makes the
-        run come in again, leave, or go on as another one, which the registry does: a worker that has crashed is
-        rebuilt, a run that waits is put to sleep and brought back, a message brings a run in, a cancelled one cancels
-        its children, and a long one is continued.  And a step that runs at the dispatcher may start a child, which is
-        a run.
+        These are the cycles that are left.  The registry is notified of what happens to a run, and some of it makes it
+        load, release or continue a run: a worker that has crashed is rebuilt, a run that waits is put to sleep and
+        brought back, a message brings a run in, a cancelled one cancels its children, and a long one is continued.
+        And a step that runs at the dispatcher may start a child, which is a run.
         """
         self.registry.connect(
             supervisor=Supervisor(self.loader.rebuild, self.registry.park),
@@ -253,7 +252,7 @@ class Runtime:
 
     async def open(self) -> None:
         """
-        Open the store and get ready; open already: nothing.
+        Open the store and get ready; do nothing if it is open already.
 
         Raises:
             StoreError: the store cannot be used.
@@ -427,7 +426,7 @@ class Runtime:
         return WaitTimeout(run, timeout, worker.state, why)
 
     def watched(self, stored: RunRecord) -> None:
-        """A caller waits for a *stored* run that is not here; if no process drives it, that is logged once."""
+        """A caller waits for a *stored* run that is not here: log once if no process drives it."""
         before = self._watched.pop(stored.id, None)
         self._watched[stored.id] = stored
         if len(self._watched) > MOST_WATCHED:
@@ -532,7 +531,7 @@ class Runtime:
 
 
 def _uncount(worker: Worker) -> None:
-    """Count the values of *worker* no more: its run has finished, and is not kept."""
+    """Stop counting the values of *worker*: its run has finished, and is not kept."""
     worker.dispatcher.residency.forget(worker)
 
 

@@ -47,7 +47,7 @@ class Pace:
         self._pause, self._count = pause, 0
 
     async def keep(self, events: int) -> None:
-        """Say that *events* more have been dealt with; pause if there were enough of them since the last time."""
+        """Note that *events* more were processed; pause if there were enough of them since the last pause."""
         self._count += events
         if self._count >= AT_ONCE:
             self._count = 0

@@ -1,5 +1,5 @@
 """
-The options of runs that a runner was made with, and how those of one run are put over them.
+The options for runs that a runner was made with, and how the options of one run override them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BESIDES: Final = ("policies", "policies_mode", "deadline")
 
 
 class UsualOptions:
-    """The options of a run that was given no others."""
+    """The options of a run for which no others were given."""
 
     def __init__(self, options: RunOptions, executors: Collection[str]) -> None:
         """
@@ -29,7 +29,7 @@ class UsualOptions:
         self.options = self._checked(options)
 
     def but(self, **said: Any) -> RunOptions:
-        """Return the options of a run for which some were *said*; None says nothing."""
+        """Return the options of a run for which some were *said*; None stands for an option that was not given."""
         return self._checked(self.options.but(**{name: value for name, value in said.items() if value is not None}))
 
     def of_child(self, options: dict[str, Any], parent: RunOptions) -> tuple[RunOptions, dict[str, Any]]:

@@ -147,7 +147,7 @@ class WaitingQueries:
 
     async def _check_input(self, ref: RunRef, found: Worker | RunRecord) -> None:
         """
-        See that a handle that belongs to no input can mean only one: the run has had no other, and accepts none.
+        Check that a handle that belongs to no input can mean only one input: the run has had one, and accepts no other.
 
         Raises:
             NoInput: it could mean several, or a later one.
@@ -226,7 +226,7 @@ class WaitingQueries:
         raise AssertionError("a run is looked at until it is done")
 
     async def _loaded(self, worker: Worker) -> None:
-        """Load the history of a run, for questions that are asked again and again."""
+        """Load the history of a run, for questions that are repeated."""
         if is_partial(worker.run):
             await self._runtime.ownership.again(worker.run.load)
 

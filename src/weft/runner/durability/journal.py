@@ -53,7 +53,7 @@ LARGE = 1 << 20
 """Bytes: an append with more of values beside its events is written beside the batches."""
 
 _FEW, _IN_A_ROW = 8, 4
-"""A batch of less than so many events continues at once, so many times in a row; then other work of the loop runs."""
+"""After a batch of fewer events than *_FEW*, the next one follows at once, *_IN_A_ROW* times before other work runs."""
 
 
 class Writer(Protocol):
@@ -64,7 +64,7 @@ class Writer(Protocol):
         ...
 
     def committed(self, append: Append) -> None:
-        """*append* is durable."""
+        """Note that *append* is durable."""
         ...
 
     def refused(self, error: Exception) -> None:
@@ -191,7 +191,7 @@ class Journal:
         self._noted.pop(writer, None)
 
     def _next_apart(self, writer: Writer) -> bool:
-        """Set *writer* apart for the first that asks for it; return whether there is one."""
+        """Set *writer* apart for the first caller that asks for it; return whether there is one."""
         asking = self._asking.get(writer)
         while asking:
             future = asking.popleft()
@@ -296,7 +296,7 @@ class Journal:
         self._tell(batch, results)
 
     def _tell(self, batch: Sequence[tuple[Writer, Append]], results: Sequence[Exception | None]) -> None:
-        """Tell the writers of *batch* whether it was written."""
+        """Notify the writers of *batch* whether it was written."""
         self.batches += 1
         self.is_telling, interrupted = True, None
         for (writer, append), refused in zip(batch, results, strict=True):

@@ -192,7 +192,7 @@ class Ownership:
     # -- runners that share the store ------------------------------------------------------------
 
     def open(self) -> None:
-        """Let other runners that share the store know of this one."""
+        """Register this runner with the others that share the store."""
         neighbours.join(self._store, self)
 
     def close(self) -> None:
@@ -310,7 +310,7 @@ class Ownership:
 
     async def load_whole(self, record: RunRecord) -> LoadedRun:
         """
-        Return the whole log of the run that *record* was loaded of.
+        Return the whole log of the run whose *record* was loaded.
 
         Raises:
             OwnershipLost: it was taken over meanwhile.
@@ -489,7 +489,7 @@ class Ownership:
 
     async def check_key(self, run: str) -> None:
         """
-        See that *run*, which has failed, may go on: no other run has its unique key.
+        Check that no other run has the unique key of *run*, which has failed, so that it may go on.
 
         Raises:
             UniqueKeyTaken: another one has.
@@ -627,7 +627,7 @@ class Ownership:
 
 
 def _check_id(run: object) -> None:
-    """Refuse what cannot be an id: a store that cannot look for it may report that as damage."""
+    """Refuse what cannot be an id: a store that cannot look for it might report damage."""
     if not isinstance(run, str):
         raise RunNotFound(cast("str", run))
 

@@ -44,7 +44,7 @@ class Recovered(msgspec.Struct, frozen=True, eq=False):
 
     def check(self, workflow: Workflow | None = None) -> None:
         """
-        See that this process can continue the run; *workflow* is what the caller has passed.
+        Check that this process can continue the run; *workflow* is what the caller has passed.
 
         Raises:
             UnresolvedFunction, UnknownClass, MissingContext: as :func:`recover`.
@@ -77,7 +77,7 @@ async def recover(
         workflow: the live definition: functions are taken from it where they cannot be found elsewhere.
         context: what components read with ``context(key)``; it is never stored.
         strict: refuse code that has changed since the run was written.
-        goes_on: whether anything of it will be executed; else neither its functions nor its context are needed.
+        goes_on: whether anything in it will be executed; if not, neither its functions nor its context are needed.
         pause: called after every few hundred events, so that a long log does not hold the loop; what it raises ends
             the recovery, and nothing is left of it.
         decoder: one for the same *workflow* and *strict* that has read other runs, and knows what they share.
@@ -123,9 +123,9 @@ def _given(workflow: Workflow | None, component: str) -> str:
 
 def _check_policies(run: Run) -> None:
     """
-    See that the functions of policies that were set while *run* was going on are offered here.
+    Check that the functions of policies that were set while *run* was going on are offered here.
 
-    A function without a name cannot be: it says so when it is called, and until then policies can be set again.
+    A function without a name cannot be offered: calling it raises, and until then policies can be set again.
     """
     memory = run.memory
     rules = [*(memory.rules or ()), *((None, policy) for policy in (memory.retried or {}).values())]

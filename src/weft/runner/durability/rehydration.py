@@ -52,7 +52,7 @@ MANY: Final = 4096
 """Reading the whole history of a run with more events than this is worth a warning."""
 
 SHORT: Final = 2_000
-"""The events of a tail with at most so many stay in memory as they are, if none of them brings a large value."""
+"""The events of a tail with at most this many stay in memory as they are, if none of them brings a large value."""
 
 _log = logging.getLogger("weft.runner")
 
@@ -118,7 +118,7 @@ class HistoryLoader:
         return await retry_while_unavailable(lambda: self._load(first, last), while_=lambda: store.is_open)
 
     def _warn(self, events: int) -> None:
-        """Say, once, that the whole history is read."""
+        """Log, once, that the whole history is read."""
         self.is_told = True
         _log.warning(
             "questions about run %r have read its whole history of %d events from the store; ask for less: the value "

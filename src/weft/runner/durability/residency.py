@@ -277,7 +277,7 @@ class RunValues:
         return freed
 
     def _subtract(self, memory: Memory) -> None:
-        """Count the events no more that are not in memory any more."""
+        """Subtract the events that are not in memory any more."""
         paged = memory.lineage.paged
         if paged is None or paged.cold <= self._start:
             return
@@ -306,7 +306,7 @@ class RunValues:
         return self._load[1]
 
     def warn(self) -> None:
-        """Say, once, that the run needs more than its share of the budget."""
+        """Log, once, that the run needs more than its share of the budget."""
         limit = self._owner.limit
         if limit is not None and self.bytes > limit // 2 and not self._is_told:
             self._is_told = True
@@ -436,7 +436,7 @@ class Residency:
             worker.values.evict()
 
     def forget(self, worker: Resident) -> None:
-        """Count the values of *worker* no more: its run has left."""
+        """Stop counting the values of *worker*: its run has left."""
         values, worker.values = worker.values, None
         if values is not None:
             self._grown.pop(values, None)

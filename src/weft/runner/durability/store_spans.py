@@ -27,12 +27,12 @@ class StoreSpan:
             bus.emit(STORE_START, {"time": time, "events": events}, self._metadata)
 
     def stop(self, read: int = 0) -> None:
-        """The operation has succeeded, and *read* so many events."""
+        """Note that the operation has succeeded, and how many events it *read*."""
         if bus.store_stop:
             bus.emit(STORE_STOP, {"duration": self._spent, "events": self._events + read}, self._metadata)
 
     def fail(self, error: BaseException) -> None:
-        """The operation has failed."""
+        """Note that the operation has failed."""
         if bus.store_exception:
             bus.emit(
                 STORE_EXCEPTION, {"duration": self._spent, "events": self._events}, {**self._metadata, "error": error}

@@ -33,7 +33,7 @@ from weft.core import events as ev
 from weft.core.lineage.history import last_takeover
 
 MOST: Final = 3
-"""A run is parked when so many owners in a row have died after they had started something of it, without progress."""
+"""A run is parked when this many owners in a row have died after they had started something of it, without progress."""
 
 NO_PROGRESS: Final = ev.NO_PROGRESS
 

@@ -1,8 +1,8 @@
 """
 Chooses the events of a log that may be removed: those before its snapshot that no result of an input needs (ADR 44).
 
-A snapshot holds what the *future* needs.  The result of an input that is not done, or of the last one, is a question
-about the past: what its leaves have made of it.  So these inputs stay whole.
+A snapshot holds what the *future* needs.  The result of an input is in the past: it consists of values of its leaves.
+So all events of the inputs that are not done, and of the last input, are kept.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class UnsavedLog:
 
     def snapshot_every(self, events: int) -> None:
         """
-        Write a snapshot with the append that reaches so many *events*, or a multiple of that.
+        Write a snapshot with the append that reaches this many *events*, or a multiple of it.
 
         The number of the last event decides, and not how many were written from here: a run that sleeps or is resumed
         after every few events has its snapshots too.
@@ -192,7 +192,7 @@ class UnsavedLog:
             self._encoded[event.seq] = encoded
 
     def repeat_values(self, *, repeats: bool) -> None:
-        """Write large values that the store has again or not: it is about to remove some, or has removed them."""
+        """Choose whether large values are written again: the store is about to remove some, or has removed some."""
         self._repeats_values = repeats
         if repeats:
             self._encoder = _FORGETFUL
@@ -220,7 +220,7 @@ class UnsavedLog:
 
     @property
     def next_due(self) -> float | None:
-        """When the run, which waits, has to be woken: without a look at all its waits, of which there may be many."""
+        """When the run, which waits, has to be woken; found without looking at all its waits, which may be many."""
         memory, due = self._run.memory, self._due
         if memory.newly_waiting:  # their timers have not started
             return next_due(memory)
@@ -240,7 +240,7 @@ class UnsavedLog:
         return self._deadlines.earliest(self._run.memory, now)
 
     def _due_by_now(self, at: float, *, is_over: bool) -> tuple[float, float] | None:
-        """Return what the store has to know of the deadlines of the run, None if it knows."""
+        """Return the deadlines of the run that the store does not know yet; None if it knows them."""
         first = None if is_over else self.earliest_deadline(at)
         due = NO_DEADLINE if first is None else first.due
         known = NO_DEADLINE if self._due_by is None and self.status is None else self._due_by

@@ -154,7 +154,7 @@ class Attempts:
         self._dispatcher.queues[inflight.executor].submit(worker, inflight, attempt)
 
     def make_again(self, inflight: InFlight) -> None:
-        """Make the last attempt of *inflight* again, which does not count: its transaction was lost."""
+        """Make the last attempt of *inflight* again, without counting it: its transaction was lost."""
         if inflight.handle is not None:
             self._worker.report.abandoned(inflight, self._dispatcher.monotonic())
         assert inflight.attempt is not None  # noqa: S101
@@ -502,6 +502,6 @@ class Attempts:
 
 
 def _answer(inflight: InFlight) -> Any:
-    """Return what the function of the policy has returned."""
+    """Return the value that the function of the policy returned."""
     assert inflight.attempt is not None  # noqa: S101
     return cast("PolicyCall", inflight.attempt.runnable).answer

@@ -90,7 +90,7 @@ def _watch(worker: Worker, inflight: InFlight) -> None:
 
 
 def _takes_long(worker: Worker, inflight: InFlight) -> None:
-    """Show what has ended of the chain of *inflight*, and let the link that runs be its last."""
+    """Fold what has ended of the chain of *inflight*, and let the link that runs be its last."""
     if inflight.chain is None or inflight.state != "executing":
         return
     inflight.disarm()
@@ -133,7 +133,7 @@ def _fold_links(worker: Worker, inflight: InFlight, chain: ChainCall, until: int
 
 
 def _withhold(memory: Memory, activation: Activation) -> None:
-    """Do not offer *activation* as newly ready: it has run already, or runs."""
+    """Do not offer *activation* as newly ready: it has run already, or is running."""
     ready = memory.newly_ready
     if ready and ready[-1] is activation:  # the usual case
         ready.pop()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
 
 MOMENT_NS: Final = 2_000_000
-"""Longest duration of a chain: slow steps are started one by one, so that their results are seen at once."""
+"""Longest chain, in nanoseconds: slow steps are started one by one, so that their results are seen at once."""
 
 _PROVISIONAL: Final = 0
 """The position of a fact that is not in the log yet; events are counted from 1."""

@@ -115,7 +115,7 @@ def _check(component: str, copies: list[_Copied]) -> None:
 
 
 def _note(component: str, copies: list[_Copied], error: BaseException) -> None:
-    """Say in a note of *error*, which the component has raised, that it has changed an argument."""
+    """Add a note to *error*, which the component has raised, that it has changed an argument."""
     for copied in copies:
         change = copied.change()
         if change:

@@ -1,5 +1,5 @@
 """
-The commands of a run: what a caller, or a message, tells it while it runs.
+The commands of a run: the requests of callers and messages while it runs.
 
 Each of them checks that the run accepts it, records it, and lets the worker continue.  Cancelling and completing
 single steps are commands too, in :mod:`.cancelling` and :mod:`.external`; what ends or releases the run is in
@@ -43,7 +43,7 @@ def take_input(
 
     Args:
         last: whether the run accepts no more input after it, and finishes.
-        by: the caller, as that one names itself.
+        by: the name of the caller.
         encoded: the input as bytes, if it was encoded before.
 
     Raises:

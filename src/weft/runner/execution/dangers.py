@@ -1,5 +1,5 @@
 """
-Tells which deadlines are in danger, once for each (docs/adr/0057-a-deadline-in-danger-is-told.md).
+Reports deadlines that are in danger, each once (docs/adr/0057-a-deadline-in-danger-is-told.md).
 
     the store has a deadline ──its time has come──► told ──► (the row goes when the input is done)
                   └── a step starts that usually takes longer than what is left ──► told
@@ -36,7 +36,7 @@ AGAIN: Final = 5.0
 LIMIT: Final = 100
 """Dangers that are reported at once."""
 _MOST: Final = 10_000
-"""Of how many components it is known how long they usually take."""
+"""The number of components whose usual duration is remembered."""
 _KEY: Key = ("", ())
 _WHERE: Final = {
     "queued": "is queued",
@@ -124,7 +124,7 @@ class Dangers:
 
     def starts(self, worker: Worker, inflight: InFlight, began: float, own: float | None) -> None:
         """
-        The policy driver of *inflight* starts: tell it if a deadline is too near for what the step usually takes.
+        The policy driver of *inflight* starts: report it if the step usually takes longer than its deadline allows.
 
         Args:
             began: when its first attempt began.
@@ -146,7 +146,7 @@ class Dangers:
             self._usual[key] = usual_after(self._usual.get(key), seconds)
 
     def tell_step(self, worker: Worker, inflight: InFlight, deadline: float) -> None:
-        """Tell that *inflight*, which is not done, is likely to miss the *deadline* of its policy."""
+        """Report that *inflight*, which is not done, is likely to miss the *deadline* of its policy."""
         if bus.deadline_danger:
             name = inflight.activation.node.name
             self._emit(worker.id, worker.run.workflow.name, name, deadline, f"{name!r} {_WHERE[inflight.state]}")
@@ -164,7 +164,7 @@ class Dangers:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Tell nothing more."""
+        """Report nothing more."""
         self._next = None
         for task in list(self._tasks):
             task.cancel()

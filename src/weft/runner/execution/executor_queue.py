@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
 
 _MOMENT_NS: Final = 2_000_000
-"""Seconds of queued work that keep the executor busy while the loop is occupied."""
+"""Nanoseconds of queued work for each worker of the executor, which keep it busy while the event loop is occupied."""
 
 _tickets = itertools.count(1)
 

@@ -1,7 +1,7 @@
 """
 A large collection on its way into a run: its elements are taken in a page at a time, as there are slots for them.
 
-A map over a hundred thousand elements must neither hold the loop nor fill the queue.  So the fold makes a page of
+A map over a hundred thousand elements must not block the event loop or fill the queue.  So the fold makes a page of
 elements ready, and the worker asks for the next page when there are more slots than runnables that run or are queued.
 Other runs have their turn before the page after that.
 """

@@ -1,5 +1,5 @@
 """
-An attempt in flight, as handlers of telemetry see it; made only while there are handlers.
+An attempt in flight, as handlers of telemetry see it; created only while there are handlers.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from weft.policy.driver import Attempt
 
 
 def failed(runnable: Runnable, error: BaseException, spent: float = 0.0) -> Outcome:
-    """Return the outcome of an attempt that has failed with *error* after it *spent* so many seconds."""
+    """Return the outcome of an attempt that failed with *error* after it had *spent* this many seconds."""
     spent_ns = int(spent * 1e9)
     return Outcome(*runnable.key, "failed", None, error, runnable.attempt, spent_ns, run_id=runnable.run_id)
 

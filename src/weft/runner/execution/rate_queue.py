@@ -115,7 +115,7 @@ class _RateQueue:
             del self._lines[place.worker]
 
     def _offer(self, worker: Worker) -> None:
-        """See that the first place of *worker* is among the first ones of all runs."""
+        """Put the first place of *worker* among the first places of all runs, unless it is there."""
         line = self._lines.get(worker)
         if line is None:
             return

@@ -152,7 +152,7 @@ class Reporter:
         bus.emit(catalogue.BATCH_START, {"time": time, "runnables": runnables}, about)
 
     def batch_ended(self, inflight: InFlight, component: str, runnables: int, spent: float) -> None:
-        """A batch that began with *component* is over, and so many *runnables* of it have ended."""
+        """A batch that began with *component* is over; *runnables* is how many of it have ended."""
         about = {**self._whose(), "component": component, "executor": inflight.executor}
         bus.emit(catalogue.BATCH_STOP, {"duration": spent, "runnables": runnables}, about)
 

@@ -15,7 +15,7 @@ Invariants:
 
 1. A worker has an upcoming runnable only while its queue is empty.
 2. The upcoming runnable is ready in its run, has no policy, no deadline and no earlier attempt.
-3. While it runs in the event loop, nothing else of its run is queued or started: what it tells its own run waits until
+3. While it runs in the event loop, nothing else of its run is queued or started: its calls about its own run wait until
    it has ended.
 4. A runnable that moves to the queue continues as if it had been there from the beginning: it runs once either way.
 """

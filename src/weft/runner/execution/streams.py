@@ -140,7 +140,7 @@ class StreamHub:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     async def close(self) -> None:
-        """Store what was written, as far as the store is available; writers wait no longer."""
+        """Store what was written, as far as the store is available, and let the writers that wait go on."""
         if self._timer is not None:
             self._timer.cancel()
         tasks = [*self._answers, *([] if self._task is None else [self._task])]

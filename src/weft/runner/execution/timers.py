@@ -44,7 +44,7 @@ class Sleeper(Protocol):
         ...
 
     def time_is_up(self, key: Key, due: float) -> None:
-        """Tell it that the time of what waits at *key*, which was *due* some moments ago, has come."""
+        """Notify it that what waits at *key* became *due* some moments ago."""
         ...
 
 
@@ -82,7 +82,7 @@ class Timers:
         return len(self._lengths) + len(self._moments)
 
     def add(self, sleeper: Sleeper, key: Key, due: float, *, is_relative: bool) -> None:
-        """Tell *sleeper* when it is *due*, in seconds since the epoch."""
+        """Notify *sleeper* when it is *due*, in seconds since the epoch."""
         if len(self) >= self._limit:
             self._tidy()
         number = next(self._number)
@@ -94,7 +94,7 @@ class Timers:
         self._arm()
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Notify no sleeper any more."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -125,7 +125,7 @@ class Timers:
         self._handle = self._dispatcher.loop.call_at(self._armed_for, self._fire)
 
     def _fire(self) -> None:
-        """Tell the workers of the timers that are due, a slice of them."""
+        """Notify the workers of the timers that are due, a slice of them."""
         self._handle = None
         dispatcher = self._dispatcher
         for heap, now in ((self._lengths, dispatcher.monotonic()), (self._moments, dispatcher.clock.time())):

@@ -384,7 +384,7 @@ class Worker:
         self.checkpoint()
 
     def give(self, context: Mapping[str, Any]) -> None:
-        """Let components of the run read *context*, over what it has."""
+        """Let components of the run read *context*, in front of the context that it has."""
         self.options, self.run.context = self.options.with_context(context), {**self.run.context, **context}
 
     def revised(self) -> None:
@@ -466,7 +466,7 @@ class Worker:
                 self.dispatcher.timers.add(self, key, due, is_relative=is_relative)
 
     def end(self, deletions: int) -> None:
-        """The run has finished, all of it is stored, and it was released; runs were deleted so often before."""
+        """The run has finished, is stored and was released; *deletions* is how many runs were deleted before."""
         self.presence, self.left_after = PRESENCE[self.presence]["end"], deletions
 
     def lose(self, error: Exception) -> None:
@@ -626,7 +626,7 @@ class Worker:
         return needed - allowed <= acknowledged
 
     def _update_state(self) -> None:
-        """Work out the state of the run, and tell its owner if it is settled."""
+        """Update the state of the run, and notify its owner if it is settled."""
         if self.life != "driving":  # it has crashed, perhaps just now, while it started something
             return
         memory = self.run.memory
@@ -664,7 +664,7 @@ class Worker:
             self.checkpoint()
 
     def _conclude(self) -> None:
-        """Work out how the run stands, now that nothing is left to do, and why."""
+        """Set the state of the run and its reason, now that nothing is left to do."""
         self.reason = stuck(self.run)
         self.state = "parked" if self.reason else self.run.memory.status
         if self.state == "failed":

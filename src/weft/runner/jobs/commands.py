@@ -158,7 +158,7 @@ class JobCommands:
             value: of a signal: its value.
             id: the id of the job.  Starting a job again that has this id, the same operation and the same filter
                 returns it.
-            by: the caller, as that one names itself; kept in the logs of the runs.
+            by: the name of the caller; kept in the logs of the runs.
 
         Raises:
             InvalidOption: one of these is something else, or another job has this id.
@@ -266,7 +266,7 @@ class JobCommands:
         Let the job *id* send nothing more until :meth:`resume_job`; one that has ended stays as it is.
 
         Args:
-            by: the caller, as that one names itself; :meth:`job` shows it.
+            by: the name of the caller; :meth:`job` shows it.
 
         Raises:
             JobNotFound: there is no such job.
@@ -278,7 +278,7 @@ class JobCommands:
         Let the job *id* go on after a pause, or look at it now if its driver has died.
 
         Args:
-            by: the caller, as that one names itself; :meth:`job` shows it.
+            by: the name of the caller; :meth:`job` shows it.
 
         Raises:
             JobNotFound: there is no such job.
@@ -290,7 +290,7 @@ class JobCommands:
         Let the job *id* send nothing more, for good; what was sent stays sent.
 
         Args:
-            by: the caller, as that one names itself; :meth:`job` shows it.
+            by: the name of the caller; :meth:`job` shows it.
 
         Raises:
             JobNotFound: there is no such job.

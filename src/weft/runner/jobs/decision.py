@@ -138,7 +138,7 @@ class Page(NamedTuple):
 
 
 def take_page(job: Job, found: Sequence[RunRecord], now: float) -> Page:
-    """Return what the page *found*, the next runs behind the position of *job*, which is running, makes of it."""
+    """Return the effect of the page *found*, the next runs behind the position of *job*, which is running."""
     if not found:
         return Page(replace(job, state="completed", problem="", updated_at=now, finished_at=now), ())
     chosen = tuple(run for run in found if reason_of(job.operation.kind, run) is None)
@@ -171,17 +171,17 @@ def taken(job: Job, driver: str, now: float) -> Job:
 
 
 def paused(job: Job) -> Job:
-    """Return *job* as a pause makes it; one that has ended stays as it is."""
+    """Return *job* paused; a job that has ended stays as it is."""
     return replace(job, state="paused", begun_at=None) if job.state == "running" else job
 
 
 def resumed(job: Job) -> Job:
-    """Return *job* as a resume makes it; one that is not paused stays as it is."""
+    """Return *job* resumed; a job that is not paused stays as it is."""
     return replace(job, state="running", problem="") if job.state == "paused" else job
 
 
 def cancelled(job: Job, now: float) -> Job:
-    """Return *job* as a cancel makes it; what was sent stays sent."""
+    """Return *job* cancelled; the requests that were sent stay sent."""
     return job if job.state in ENDED else replace(job, state="cancelled", finished_at=now)
 
 

@@ -1,9 +1,9 @@
 """
 The loop that drives jobs: one in every worker of a fleet.
 
-A look reads the rows that are due.  For each it writes its name into the row, and then does page after page: it reads
-the next runs, and writes the new position together with their messages.  Any number of processes do that at once: a row
-is changed by compare-and-set.  See docs/adr/0055 for what happens when a process dies in between.
+A look reads the rows that are due.  For each, it writes the name of its process into the row, and then does page after
+page: it reads the next runs, and writes the new position together with their messages.  Any number of processes do
+that at once: a row is changed by compare-and-set.  See docs/adr/0055 for what happens when a process dies in between.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class JobLoop:
         return 0.0 if due.found else min(max(due.next_at - due.now, 0.0), POLL)
 
     async def _drive(self, row: StoredJob, now: Callable[[], float]) -> None:
-        """Do the pages of a job, until it has ended, or the row was changed by a caller or another driver."""
+        """Do the pages of a job, until the job has ended, or a caller or another driver has changed its row."""
         job = taken(rows.kept(row), self._driver, now())
         written = await self._put(row, job, now() + LEASE)
         while written is not None and job.state == "running":

@@ -170,12 +170,12 @@ class BulkResume:
         return [run for run in came if not self._is_parked(run)]
 
     def _is_parked(self, run: str) -> bool:
-        """Whether *run*, which came, was parked at once: it keeps killing its process."""
+        """Whether *run*, which was loaded, was parked at once because it keeps killing its process."""
         worker = self._registry.get(run)
         return worker is not None and worker.state == "parked"
 
     async def _came(self, run: str, coming: Awaitable[object]) -> bool:
-        """Return whether *run* was resumed; an error is logged, so that the other runs are still resumed."""
+        """Return whether *run* was resumed; an error is logged, and does not keep the other runs from being resumed."""
         try:
             return bool(await coming)
         except (RunnerClosed, StoreUnavailable):  # the runner is being closed

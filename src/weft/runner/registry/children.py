@@ -4,8 +4,9 @@ Child runs, which steps start: ``weft.current().start_child(...)``.
 A child is a run like any other, whose id is derived from the step that started it.  The log of its parent names it
 before it exists, so that a step that is executed again finds its children, and so does cancelling the parent.
 An attempt that waits for a child lends its slot, so waiting parents never keep their children from running.
-A child of a run with ``checkpoint="manual"`` is written when it has nothing left to do, unless its parent says
-otherwise: the log of the parent could else say that a step has completed while its child is stored as running.
+A child of a run with ``checkpoint="manual"`` is written when it has nothing left to do, unless its parent chooses
+another strategy: with "manual", the log of the parent could say that a step has completed while its child is stored as
+running.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _log = logging.getLogger("weft.runner")
 
 
 class Elsewhere(Protocol):
-    """Where children that are given an id are, if the runs of a fleet are in several databases."""
+    """Starts children with a given id, if the runs of a fleet are in several databases."""
 
     async def is_needed(self) -> bool:
         """Return whether there are other databases."""

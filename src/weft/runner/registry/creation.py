@@ -210,7 +210,7 @@ class RunCreator:
         """
         Create a run as :meth:`create` does; if there is one with this id, do what *if_exists* says.
 
-        A run that is stored as parked stays so: it needs a person, and a program that is started again is not one.
+        A run that is stored as parked stays parked: a person has to resume it.
 
         Returns:
             The worker of a run that is here, or was a moment ago; None if another process that is alive drives it.

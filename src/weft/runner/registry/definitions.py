@@ -43,7 +43,7 @@ class Definitions:
 
     def follow(self, workflow: Workflow) -> bool:
         """
-        A run here follows *workflow*: other runs of it find its functions, for as long as something holds it.
+        Note that a run here follows *workflow*: other runs of it find its functions, for as long as something holds it.
 
         Returns:
             Whether it was another one, or none, until now.
@@ -59,7 +59,7 @@ class Definitions:
         return [*self._registered.values(), *self._followed.values()]
 
     def finder(self, given: Workflow | None, graph: Graph = "the same") -> Callable[[RunRecord], Workflow | None]:
-        """Return a function that finds the live definition of a stored run: the *given* one, if it fits, or a known."""
+        """Return a function that finds the live definition of a stored run: the *given* one if it fits, or a known."""
 
         def find(stored: RunRecord) -> Workflow | None:
             key = (stored.workflow, stored.version)

@@ -134,7 +134,7 @@ class RunLookup:
         return worker
 
     async def gone(self, run: str) -> None:
-        """Wait until *run*, if it is here and is being stored as finished, has left."""
+        """If *run* is here and is being stored as finished, wait until it has left."""
         worker = await self.held(run)
         while worker is not None and not worker.accepts and worker.state in FINISHED:
             await self._waiters.left(worker)
@@ -191,7 +191,7 @@ class RunLookup:
         return worker if ref.worker is worker or is_same(ref, worker) else None
 
     def ref(self, run: str) -> RunRef:
-        """Return what refers to *run*, which is here, and to no later run of its id if it is in memory."""
+        """Return a reference to *run*, which is here; if it is in memory, never to a later run with its id."""
         worker = self._registry.get(run)
         return RunRef(run, at=None if worker is None else worker.created_at)
 

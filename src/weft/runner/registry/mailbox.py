@@ -185,7 +185,7 @@ class Mailbox:
 
     async def ask_progress(self, run: str) -> bytes:
         """
-        Ask the process that drives *run* how far its steps have come; return what its answer will repeat.
+        Ask the process that drives *run* how far its steps have come; return the question, which the answer repeats.
 
         Raises:
             RunNotFound: nothing is stored under this id.
@@ -200,7 +200,7 @@ class Mailbox:
 
     async def look_after(self, run: str, options: RunOptions) -> None:
         """
-        Reopen *run* if it has failed and left, and messages that came too late for that tell it to retry what failed.
+        Reopen *run* if it has failed and left, and messages that came too late ask for a retry.
 
         Raises:
             RunNotFound: nothing is stored under this id.
@@ -399,7 +399,7 @@ def deliver(worker: Worker, messages: Iterable[Message]) -> None:
 
 
 def _refused(worker: Worker, message: Message, error: WeftError) -> None:
-    """Note that the run has refused *message*; its sender may have gone, or reads that in the log."""
+    """Note that the run has refused *message*; the sender may have gone, or reads it in the log."""
     _log.warning("run %r has refused a message (%s): %s", worker.id, message.kind, error)
     try:
         event = decode_message(message.body)

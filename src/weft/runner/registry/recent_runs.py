@@ -56,14 +56,14 @@ class RecentRuns:
             pass
 
     def drop_oldest(self) -> bool:
-        """Keep the run that has finished first no longer; return False if there is none."""
+        """Forget the run that finished first; return False if there is none."""
         if not self._workers:
             return False
         self.forget(next(iter(self._workers)))
         return True
 
     def forget(self, run: str) -> None:
-        """Keep *run* no longer: it goes on, or is deleted."""
+        """Forget *run*: it goes on, or is deleted."""
         worker = self._workers.pop(run, None)
         if worker is not None:
             self._events -= len(worker.run.memory.log)

@@ -306,7 +306,7 @@ class RunRegistry:
                 self._quiet(worker)
 
     def put_to_sleep(self, worker: Worker) -> bool:
-        """Remove *worker*, which only waits, from memory, and go on owning its run; return False if a caller waits."""
+        """Remove *worker*, which only waits, from memory, but keep its run owned; return False if a caller waits."""
         is_here = self._workers.get(worker.id) is worker and not self._locks.is_locked(worker.id)
         if not is_here or self._waiters.is_awaited(worker):
             return False

@@ -37,7 +37,7 @@ class Supervisor:
         self._is_closed = False
 
     def crashed(self, worker: Worker, error: BaseException) -> None:
-        """*worker* has raised *error*; what else it raises until it is replaced comes of that."""
+        """*worker* has raised *error*; later errors, until it is replaced, are taken for consequences."""
         if not worker.has_crashed:
             self._count(worker, error)
 

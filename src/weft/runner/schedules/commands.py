@@ -48,7 +48,7 @@ class ScheduleCommands:
         Let the schedule *name* fire nothing until :meth:`unpause`; what would have been fired meanwhile is dropped.
 
         Args:
-            by: the caller, as that one names itself; :meth:`schedules` shows it.
+            by: the name of the caller; :meth:`schedules` shows it.
 
         Raises:
             ScheduleNotFound: there is no such schedule.
@@ -60,7 +60,7 @@ class ScheduleCommands:
         Let the schedule *name* fire again, from now on.
 
         Args:
-            by: the caller, as that one names itself; :meth:`schedules` shows it.
+            by: the name of the caller; :meth:`schedules` shows it.
 
         Raises:
             ScheduleNotFound: there is no such schedule.
@@ -72,7 +72,7 @@ class ScheduleCommands:
         Remove the schedule *name*; its runs stay.
 
         Args:
-            by: the caller, as that one names itself, for the logger ``weft.runner``: nothing of the schedule stays.
+            by: the name of the caller, for the logger ``weft.runner``: nothing of the schedule stays.
 
         Raises:
             ScheduleNotFound: there is no such schedule.
@@ -89,7 +89,7 @@ class ScheduleCommands:
         A time that was fired before has its run, and is not fired again.
 
         Args:
-            by: the caller, as that one names itself; :meth:`schedules` shows it.
+            by: the name of the caller; :meth:`schedules` shows it.
 
         Raises:
             ScheduleNotFound: there is no such schedule.

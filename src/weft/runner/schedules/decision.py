@@ -91,7 +91,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 def decide(schedule: Schedule, state: ScheduleState, now: float, *, is_free: bool) -> Decision:
     """
-    Return what a look at the schedule at the time *now* does.
+    Return what has to be done about the schedule at the time *now*.
 
     Args:
         is_free: whether the last run has finished, or there is none.

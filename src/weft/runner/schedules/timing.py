@@ -39,7 +39,7 @@ class Cron(msgspec.Struct, frozen=True, tag="cron"):
 
 
 class Every(msgspec.Struct, frozen=True, tag="every"):
-    """Each multiple of so many seconds since the epoch."""
+    """Each multiple of a number of seconds since the epoch."""
 
     seconds: float
 
@@ -58,7 +58,7 @@ def check(rule: Timing) -> None:
     Refuse a rule that cannot fire.
 
     Raises:
-        InvalidOption: it says why.
+        InvalidOption: it cannot fire; the error says why.
     """
     match rule:
         case Cron(expression, zone):
@@ -174,8 +174,8 @@ def _cron_firings(expression: str, zone: Any, time: float) -> Iterator[float]:
     """
     Yield the times of a cron *expression* in *zone* after *time*.
 
-    In the second pass of an hour that comes twice, the library begins in the first: what is not after *time*, or not
-    after the firing before, is left out.
+    If *time* is in the second pass of an hour that comes twice, the library begins in the first: firings that are not
+    after *time*, or not after the one before, are left out.
     """
     library, last = _cronsim(), time
     try:

@@ -1,8 +1,8 @@
 """
-Tells callers that wait for runs of other processes that something may have changed.
+Notifies callers that wait for runs of other processes that something may have changed.
 
 A caller takes the number of the last change, looks at the run, and then waits for the next number: what changes between
-the two is not missed.  A store that cannot tell is looked at in short pauses, one that can in long ones.
+the two is not missed.  A store that cannot notify is read again after short pauses, one that can after long ones.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Change:
 
 
 class Changes:
-    """The changes of runs that other processes drive, as far as *store* tells of them."""
+    """The changes of runs that other processes drive, as far as *store* announces them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store if isinstance(store, ChangeStore) else None
@@ -63,11 +63,11 @@ class Changes:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the store could tell, and was not asked yet."""
+        """Whether the store can announce changes, and was not asked to yet."""
         return self._store is not None and self._listening is None
 
     async def listen(self) -> None:
-        """Let the store tell from now on; a look at a run has to follow."""
+        """Ask the store to announce changes from now on; a look at a run has to follow."""
         if self._store is not None:
             if self._listening is None:
                 self._listening = asyncio.get_running_loop().create_task(self._listen(self._store))
@@ -80,7 +80,7 @@ class Changes:
             _log.debug("changes are looked for, since the store does not tell of them: %s", error)
 
     def close(self) -> None:
-        """Let the store tell nothing more, and let callers that wait look once more: the runner is closed."""
+        """End the announcements, and let callers that wait look once more: the runner is closed."""
         self._end()
         self._heard(None)
 

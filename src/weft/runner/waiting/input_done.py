@@ -28,7 +28,7 @@ class InputDone:
         """How many events there were when nothing was left to do; all of them must be durable."""
 
     def answer(self, worker: Worker) -> bool | Exception | None:
-        """Return True if the input is done, or why it never will be; None if it is not done yet."""
+        """Return True if the input is done, or the error why it never will be; None if it is not done yet."""
         if worker.is_settled and worker.state == "parked":
             return RunParked(worker.id, worker.reason)
         if worker.is_settled and worker.state == "cancelled":

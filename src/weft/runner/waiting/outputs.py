@@ -1,5 +1,5 @@
 """
-Returns what came of a run, or raises why there is nothing: its output as a value, its failures as an exception.
+Returns the output of a run, or raises the exception that says why there is none, such as its failures.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HAS_OUTCOME: Final = FINISHED - {"cancelled"}
 
 
 class WentOn(Exception):
-    """An input goes on in the run that continues its own, which has its output."""
+    """The input goes on in the run that continues this one: that run has its output."""
 
 
 def settled_run(worker: Worker) -> Run:
@@ -44,7 +44,7 @@ def settled_run(worker: Worker) -> Run:
 
 
 def output_of(run: Run, number: int | None) -> Any:
-    """Return what came of the input *number* of *run*, or else of its last one; raise why there is nothing."""
+    """Return the output of the input *number* of *run*, by default of its last one, or raise why there is none."""
     memory = run.memory
     if memory.cancelled is not None:
         raise RunClosed(run.id, memory.cancelled)

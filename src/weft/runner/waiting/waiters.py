@@ -26,7 +26,7 @@ from weft.runner.waiting.on_complete import Callbacks
 from weft.telemetry import bus
 
 Answer = Callable[[Worker], Any]
-"""Says what a caller waits for: None as long as it has not come, the result once it has, an error if it never will."""
+"""Returns what a caller waits for: None as long as it has not come, the result, or an error if it never will."""
 _log = logging.getLogger("weft.runner")
 
 
@@ -88,7 +88,7 @@ class Waiters:
         return self._added(worker, None)
 
     def add(self, worker: Worker, waiter: Waiter) -> None:
-        """Let *waiter* be told when *worker* has nothing left to do."""
+        """Notify *waiter* when *worker* has nothing left to do."""
         self._put(worker, waiter)
 
     async def input_done(self, worker: Worker, ordinal: int) -> None:
@@ -166,7 +166,7 @@ class Waiters:
         Wait until the event at *position* is stored.
 
         Raises:
-            StoreError: it never will be, or whatever else keeps the run from being written.
+            StoreError: it never will be, or something else keeps the run from being written.
         """
         if worker.acknowledged < position:
             await self.stored_at(worker, position)
