@@ -258,7 +258,7 @@ class MemoryStore:
 
     def crash(self) -> None:
         """
-        Be closed as by the death of a process, for tests: all runs are free, and none of them was released.
+        Close as the death of a process does, for tests: all runs are free, and none of them was released.
 
         >>> store = MemoryStore()
         >>> store.crash()
@@ -279,7 +279,7 @@ class MemoryStore:
         await self.close()
 
     async def save(self, record: RunRecord, body: bytes) -> None:
-        """Put the whole log of a run in place of what was there."""
+        """Replace the whole log of a run."""
         self._check()
         stored = self._runs.get(record.id)
         if stored is None:
@@ -374,7 +374,7 @@ class MemoryStore:
     # --------------------------------------------------------------------------------------------
 
     def _pass_on(self, continued: RunId, stored: _Stored, run: RunId) -> None:
-        """Let the messages of a run be for the one that continues it."""
+        """Pass the messages of a run on to the run that continues it."""
         old = self._runs.get(continued)
         if old is not None:
             old.successor, messages, old.inbox = run, old.inbox, {}
@@ -400,7 +400,7 @@ class MemoryStore:
     # -- FactStore -------------------------------------------------------------------------------
 
     async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
-        """Keep *facts*; what is there already stays."""
+        """Store *facts*; those that are stored already stay."""
         self._stored(run).keep(facts)
 
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
@@ -410,7 +410,7 @@ class MemoryStore:
     # -- SnapshotStore ---------------------------------------------------------------------------
 
     async def save_snapshot(self, run: RunId, snapshot: StoredSnapshot, *, epoch: int) -> None:
-        """Put a snapshot in place of the one before."""
+        """Replace the snapshot of a run."""
         stored = self._stored(run)
         if stored.epoch != epoch:
             raise OwnershipLost(run, epoch, stored.epoch)
@@ -490,7 +490,7 @@ class MemoryStore:
         return structs.replace(record, died_in=stored.died.epoch)
 
     async def release(self, runs: Iterable[RunId]) -> None:
-        """Give these runs up."""
+        """Release these runs."""
         self._check()
         for stored in (self._runs[run] for run in runs if run in self._runs):
             stored.record = structs.replace(stored.record, owner=None)
@@ -553,14 +553,14 @@ class MemoryStore:
         return Counter((int((record.created_at - since) // width), record.status) for record in records)
 
     async def delete(self, run: RunId) -> None:
-        """Forget a run, its log and its facts."""
+        """Delete a run, its log and its facts."""
         self._stored(run)
         self._forget(run)
 
     async def purge(
         self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
     ) -> int:
-        """Forget finished runs that have no owner and were last written before a time; return how many."""
+        """Delete finished runs that have no owner and were last written before a time; return how many."""
         self._check()
         if unfinished := sorted(set(statuses) - AT_REST):
             raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")

@@ -59,7 +59,7 @@ class WholeLogAdapter:
     """*store*, as one whose logs grow."""
 
     writes_groups = False
-    """It puts one log after the other."""
+    """Whether several logs are written together: they are saved one after the other."""
 
     def __init__(self, store: Store) -> None:
         self._store = self.adapted = store
@@ -81,7 +81,7 @@ class WholeLogAdapter:
         await self._store.close()
 
     async def save(self, record: RunRecord, body: bytes) -> None:
-        """Put a whole log."""
+        """Save a whole log."""
         await self._store.save(record, body)
 
     async def load(self, run: RunId) -> LoadedRun:
@@ -89,7 +89,7 @@ class WholeLogAdapter:
         return await self.load_since(run, 0)
 
     async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
-        """Put the log of every run of *batch* again; a run that is refused leaves it."""
+        """Save the log of every run of *batch* again; a run that is refused is left out."""
         return [await self._put(append) for append in batch]
 
     async def _put(self, append: Append) -> StoreError | None:

@@ -1,8 +1,9 @@
 """
 Checks a PostgreSQL store and the fleet on it, for ``weft doctor``: the schema, rights, queue, workers and server.
 
-It reads with one connection, and changes nothing unless it is told to repair.  What one statement sees is of one
-moment, so a concurrent write is never taken for damage.  A repair is one statement that looks again at what it changes.
+It reads with one connection, and changes nothing unless it is asked to repair.  A statement sees the database as it was
+at one moment, so a concurrent write is never taken for damage.  A repair is one statement, which checks again what it
+changes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """
-The claims of one owner, each with a number, and those of which it is not known what they have taken.
+The claims of one owner, each with a number, and those whose result is not known.
 
     new ──sent──► answered
            │
            └── the answer is lost, or no caller waits for it ──► in doubt ──settled──► known: these runs, or none
 
 The runs of a claim in doubt have an owner that is alive and does not know of them, so no other owner would take them.
-Settling waits for claims that still run in the server, and one that begins later takes nothing.
+Settling waits for claims that still run in the server; such a claim that begins later takes nothing.
 See docs/adr/0050-claims-in-doubt.md.
 """
 

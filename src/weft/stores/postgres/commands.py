@@ -39,7 +39,7 @@ _PURGED_AT_ONCE = 200  # runs; between two such transactions others get their tu
 
 
 async def save(db: Any, statements: Statements, record: RunRecord, body: bytes, owner: int, queue: str) -> None:
-    """Put the whole log of a run in place of what was there."""
+    """Replace the whole log of a run."""
     told = (
         *(
             record.workflow,
@@ -73,7 +73,7 @@ async def save_facts(db: Any, statements: Statements, run: RunId, facts: Mapping
 
 
 async def save_snapshot(db: Any, statements: Statements, run: RunId, snapshot: StoredSnapshot, epoch: int) -> None:
-    """Keep a snapshot of events that are stored, in place of the one before."""
+    """Replace the snapshot of a run by one of events that are stored."""
     check_id(run)
     found = await db.fetchrow(statements["save_snapshot"], run, epoch, snapshot.position, snapshot.body)
     if found is None:

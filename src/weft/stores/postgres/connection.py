@@ -1,8 +1,8 @@
 """
-One connection to the database, for one caller at a time, which is made again when it was lost.
+One connection to the database, for one caller at a time; it is opened again after it was lost.
 
-A caller that goes away does not stop the statement that it has begun: the statement ends, and the next caller waits for
-it.  Deadlocks and serialization failures are tried again here; other errors are translated for the caller.
+A caller that is cancelled does not stop the statement that it has begun: the statement ends, and the next caller waits
+for it.  Deadlocks and serialization failures are tried again here; other errors are translated for the caller.
 """
 
 from __future__ import annotations

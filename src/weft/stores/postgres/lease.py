@@ -1,5 +1,5 @@
 """
-The lease of an open store: until when its runs are its own.
+The lease of an open store: how long its runs are certainly its own.
 
     none ──first write──► sure ──renewed──► sure
                            │
@@ -96,7 +96,7 @@ class Lease:
         notify: called in the event loop of the store when there are new messages for its runs.
         is_listening: whether the store is notified of messages; else the lease is renewed more often.
         presence: the report that each renewal sends, and the reply that it stores.
-        timed: called with when a renewal was sent, the time of day of the database, and when it was answered.
+        timed: called with when a renewal was sent, the time of day of the database, and when the answer came.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Lease:
                 await self._ended
 
     def abandon(self) -> None:
-        """Renew no more, and leave the row as it is, as the death of the process does."""
+        """Stop renewing, and leave the row as it is, as the death of the process does."""
         self._has_to_end, self._sure_until = False, 0.0
         self._stop_thread()
 

@@ -21,7 +21,7 @@ async def take_places(
     asked: int,
     lease: float,
 ) -> tuple[int, int]:
-    """Take places, or give some back; return how many *owner* has, and its share."""
+    """Take places, or return some; return how many *owner* has, and its share."""
     async with db.transaction():
         await db.execute(statements["lock_limit"], "concurrency_limit", name, rule)
         places, share = await db.fetchrow(statements["take_places"], name, owner, limit, used, wanted, asked, lease)

@@ -2,7 +2,7 @@
 The time of day by the clock of the database, as one process knows it.
 
 Due times, deadlines and records of a fleet are compared by many machines, so they follow one clock: that of the
-database.  It is asked with statements that are made anyway, and goes on by the monotonic clock of this process.
+database.  It is read by statements that are executed anyway; between them, the monotonic clock of this process counts.
 
     >>> clock = ServerClock()
     >>> now = monotonic()
@@ -34,9 +34,9 @@ class ServerClock:
 
     def heard(self, sent: float, told: float, received: float) -> None:
         """
-        The database has *told* its time, between two moments of the monotonic clock.
+        Take the time that the database has *told*, between two moments of the monotonic clock.
 
-        What was known before stays if it is possible: so the time does not go to and fro with each answer.
+        The offset that was known before stays if the answer allows it, so that the time does not jump with each answer.
         """
         earliest, latest = told - received, told - sent
         if self._offset is None or not earliest <= self._offset <= latest:

@@ -120,13 +120,13 @@ class PostgresStore:
         dsn: ``postgresql://user:password@host:port/database``.
         schema: Where the tables are.  It is created if the role may create schemas.
         lease: After how many seconds without a sign of life the runs of this store are free for others.
-        listen_dsn: A direct way to the same server, if *dsn* goes through a pooler of transactions; messages arrive
-            there at once, and elsewhere after a second.
+        listen_dsn: A direct address of the same server, if *dsn* goes through a pooler of transactions: messages then
+            arrive at once, and without it after a second.
         prepared: False if *dsn* goes through a pooler that does not keep prepared statements.  It costs round trips.
         migrate: Whether opening it brings an older schema up to date.
-        timeout: For how many seconds to wait for an answer of the server.
-        queue: Where runs are claimed that this store has created as their owner, once it has released them.
-        transactions: How many steps have a transaction at once, each on a connection that is made when it is needed.
+        timeout: How many seconds to wait for an answer of the server.
+        queue: The queue of the runs that this store has created as their owner, once it has released them.
+        transactions: How many steps may have a transaction at once, each on a connection that is opened when needed.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class PostgresStore:
         return self._opened is not None and self._opened.pid == os.getpid()
 
     async def open(self) -> None:
-        """Connect, and see that the tables are there; open already: nothing."""
+        """Connect, and check that the tables are there; do nothing if it is open already."""
         async with self._opening:
             if not self.is_open:
                 self._opened, self._definitions = await self._open(), {}
@@ -270,7 +270,7 @@ class PostgresStore:
         return partial(driver.connect, self._dsn, timeout=self._timeout, is_prepared=self._is_prepared)
 
     async def close(self) -> None:
-        """Write what was handed over, free every run that is owned; closed already: nothing."""
+        """Write what was handed over, and free every run that is owned; do nothing if it is closed already."""
         opened, self._opened = self._opened, None
         if opened is None or opened.pid != os.getpid():
             return
@@ -305,7 +305,7 @@ class PostgresStore:
         await self.close()
 
     async def save(self, record: RunRecord, body: bytes) -> None:
-        """Put the whole log of a run in place of what was there."""
+        """Replace the whole log of a run."""
         owner = await self._usable().lease.key()
         await self._ask(commands.save, record, body, owner, self._queue)
 
@@ -376,7 +376,7 @@ class PostgresStore:
     # -- SnapshotStore ---------------------------------------------------------------------------
 
     async def save_snapshot(self, run: RunId, snapshot: StoredSnapshot, *, epoch: int) -> None:
-        """Keep a snapshot of events that are stored, in place of the one before."""
+        """Replace the snapshot of a run by one of events that are stored."""
         await self._ask(commands.save_snapshot, run, snapshot, epoch)
 
     async def load_snapshot(self, run: RunId) -> StoredSnapshot | None:
@@ -654,7 +654,7 @@ class PostgresStore:
 
     def check_version(self) -> None:
         """
-        See that no newer Weft has migrated the schema, as of the last renewal.
+        Check that no newer Weft has migrated the schema, as of the last renewal.
 
         Raises:
             NewerStore: one has.
@@ -672,7 +672,7 @@ class PostgresStore:
         return await self._ask(presence.waiting)
 
     async def want(self, worker: str, wanted: str) -> bool:
-        """Say what is wanted of *worker*, and tell it; return False if no such worker is alive."""
+        """Store the wish of an operator for *worker*, and notify it; return False if no such worker is alive."""
         return await self._ask(presence.want, worker, wanted)
 
     async def queue_depth(self, queue: str | None = None) -> int:
@@ -914,7 +914,7 @@ class PostgresStore:
 
     async def check_fence(self) -> None:
         """
-        See that the list of databases is still the one that :attr:`fence` says.
+        Check that the list of databases is still the one that :attr:`fence` says.
 
         Raises:
             ShardsChanged: it is not.
@@ -973,7 +973,7 @@ class _RunWriter:
 
 
 def _written(opened: _Opened, given: Sequence[Append], answers: Sequence[StoreError | None]) -> None:
-    """Remember what was written, and tell those that follow a run."""
+    """Remember what was written, and notify those that follow a run."""
     opened.appender.remember(given, answers)
     followed = opened.hints.followed
     opened.hints.changed(

@@ -121,7 +121,7 @@ class TransactionPool:
         self.free(db)
 
     def free(self, db: Any) -> None:
-        """Let another step have *db*."""
+        """Make *db* available to another step."""
         task = asyncio.get_running_loop().create_task(self._release(db))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -183,7 +183,7 @@ class PostgresTransaction:
             raise problem(self._pool.store, error) from error
 
     async def check(self, run: RunId) -> None:
-        """See that it can be committed, with an append of *run*."""
+        """Check that it can be committed, with an append of *run*."""
         if self.is_lost:
             raise TransactionLost("its connection was closed")
         if not self.connection.is_in_transaction():

@@ -58,8 +58,8 @@ class Checkup:
     Looks at the file at *path*.
 
     Args:
-        is_quick: leave out what SQLite needs long for: whether indexes and tables agree.
-        tell: told what is being looked at, and how many runs were, of how many.
+        is_quick: leave out the check that takes SQLite long: whether indexes and tables agree.
+        tell: called with what is being looked at, how many runs were looked at, and how many there are.
 
     Raises:
         StoreError: there is nothing to look at: no file, no store, or a newer one.
@@ -283,7 +283,7 @@ def _check_snapshot(
     db: sqlite3.Connection, record: RunRecord, facts: Mapping[bytes, bytes], definitions: Mapping[bytes, bytes]
 ) -> None:
     """
-    See that the snapshot of a run whose log was truncated is there, with all that it refers to.
+    Check that the snapshot of a run whose log was truncated is there, with all that it refers to.
 
     Raises:
         CorruptLog: it is not, and it alone has what was removed.

@@ -57,7 +57,7 @@ _REMOVED_AT_ONCE = 1_000  # segments of a truncated run
 
 
 def save(db: sqlite3.Connection, session: Session, record: RunRecord, body: bytes) -> None:
-    """Put the whole log of a run in place of what was there."""
+    """Replace the whole log of a run."""
     with transaction(db):
         row = db.execute(_STANDING, (record.id,)).fetchone()
         told = (record.workflow, record.version, record.status, record.reason, record.chain)
@@ -79,14 +79,14 @@ def save(db: sqlite3.Connection, session: Session, record: RunRecord, body: byte
 
 
 def save_facts(db: sqlite3.Connection, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
-    """Keep large values of a run; what is there already stays."""
+    """Store large values of a run; those that are stored already stay."""
     with transaction(db):
         key, _ = find(db, run)
         db.executemany(_FACT, [(key, content, body) for content, body in facts.items()])
 
 
 def save_snapshot(db: sqlite3.Connection, run: RunId, snapshot: StoredSnapshot, epoch: int) -> None:
-    """Put a snapshot in place of the one before."""
+    """Replace the snapshot of a run."""
     with transaction(db):
         key, record = find(db, run)
         if record.epoch != epoch:
@@ -207,18 +207,18 @@ def remove_dead_sessions(db: sqlite3.Connection, session: Session) -> None:
 
 
 def log_unreadable(error: DamagedRow) -> None:
-    """Tell of a run that cannot be read, and is left out."""
+    """Log that a run cannot be read, and is left out."""
     _log.error("a run is left alone: %s", error)
 
 
 def release(db: sqlite3.Connection, session: Session, runs: Iterable[RunId]) -> None:
-    """Give runs up, those of them that are ours."""
+    """Release those of *runs* that this session owns."""
     with transaction(db):
         db.executemany(_RELEASE, [(run, session.key) for run in runs])
 
 
 def delete(db: sqlite3.Connection, session: Session, run: RunId) -> None:
-    """Forget a run, its log and its facts."""
+    """Delete a run, its log and its facts."""
     with transaction(db):
         _forget(db, _key_if_free(db, session, run))
 
@@ -226,7 +226,7 @@ def delete(db: sqlite3.Connection, session: Session, run: RunId) -> None:
 def purge(
     db: sqlite3.Connection, session: Session, before: float, statuses: Collection[RunStatus], limit: int | None
 ) -> tuple[int, bool]:
-    """Forget some old runs that no live session owns; return how many, and whether there may be more."""
+    """Delete some old runs that no live session owns; return how many, and whether there may be more."""
     most = _PURGED_AT_ONCE if limit is None else min(limit, _PURGED_AT_ONCE)
     with transaction(db):
         taken = {session.key, *session.others_alive(db)}

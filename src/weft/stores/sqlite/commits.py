@@ -124,7 +124,7 @@ def store_of(db: sqlite3.Connection) -> tuple[bytes, int] | None:
 
 def check(database: Path, busy_timeout: float) -> None:
     """
-    See that the last commit that is noted is in *database*, without changing anything in its files.
+    Check that the last commit that is noted is in *database*, without changing anything in its files.
 
     Raises:
         LostCommits: it is not.
@@ -161,7 +161,7 @@ class CommitNote:
         self._left = 0
 
     def open(self, db: sqlite3.Connection) -> None:
-        """Make the file; where that cannot be, commits are not noted."""
+        """Make the file; where that is not possible, commits are not noted."""
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             self._page = _mapped(self._file)
@@ -180,11 +180,11 @@ class CommitNote:
                 _log.warning("%s is left behind: %s", self._path, error.strerror or error)
 
     def doubt(self) -> None:
-        """Segments were removed by this store: the generation is another one."""
+        """Read the generation again before the next commit: this store has removed segments."""
         self._left = 0
 
     def prepare(self, db: sqlite3.Connection) -> None:
-        """Know the generation before the next commit is made in it: after that, it might be a later one."""
+        """Read the generation before the next commit: after that, it might be a later one."""
         self._left -= 1
         if self._left >= 0 or self._file is None:
             return

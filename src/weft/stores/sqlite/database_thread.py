@@ -33,7 +33,7 @@ class DatabaseThread:
     """
     Runs work on its connection, one piece after the other, for the event loop that started it.
 
-    A caller that is cancelled goes away; its work is done nevertheless.
+    The work of a caller that is cancelled is done nevertheless.
     """
 
     def __init__(self, name: str, connect: Callable[[], sqlite3.Connection]) -> None:
@@ -56,7 +56,7 @@ class DatabaseThread:
             raise
 
     def call(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """Have *work* done; return the future of what it returns."""
+        """Hand *work* over to the thread; return the future of its result."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._queue.put((work, future))
         return future
@@ -90,7 +90,7 @@ class DatabaseThread:
             self._deliver([(future, None, None)])
 
     def _disconnected(self) -> None:
-        """Do what is to be done when the connection is closed; for subclasses."""
+        """Called when the connection is closed; subclasses may override it."""
 
     def _next(self, db: sqlite3.Connection) -> tuple[Any, asyncio.Future[Any]]:  # noqa: ARG002 - for subclasses
         return self._queue.get()
@@ -119,7 +119,7 @@ def attempt(work: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseExcepti
 
 
 def _nothing(_: sqlite3.Connection) -> None:
-    """Work that only shows that there is a connection."""
+    """Do nothing: work that only shows that there is a connection."""
 
 
 def _settle(answers: Sequence[Answer]) -> None:

@@ -58,12 +58,12 @@ class Doorbell:
         self._thread.start()
 
     async def close(self) -> None:
-        """Listen no more; its connection is closed when this returns, so that the writer's is the last one."""
+        """Stop listening; its connection is closed when this returns, so that the writer's is the last one."""
         self.abandon()
         await asyncio.shield(self._ended)
 
     def abandon(self) -> None:
-        """Listen no more, without waiting for that."""
+        """Stop listening, without waiting for the thread."""
         if not self._is_closed:
             self._is_closed = True
             ring([self.port])
@@ -109,7 +109,7 @@ class Doorbell:
                 return
 
     def _swallow(self) -> None:
-        """Take the datagrams that have arrived together with the first."""
+        """Read the datagrams that have arrived together with the first."""
         self._socket.setblocking(False)
         with suppress(BlockingIOError):
             while True:

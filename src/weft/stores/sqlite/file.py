@@ -35,7 +35,7 @@ class StoreFile:
 
     def check(self) -> None:
         """
-        See that it is still the file at its path.
+        Check that it is still the file at its path.
 
         Raises:
             StoreUnavailable: it is not, and may come back.

@@ -72,7 +72,7 @@ class Session:
         return rows.holder("this session", os.getpid(), self._host)
 
     def register(self, db: sqlite3.Connection) -> None:
-        """Write it down, so that runs can name it; remove what dead sessions have left."""
+        """Store its row, so that runs can name it; remove what dead sessions have left."""
         with transaction(db):
             for key, token in db.execute("select key, token from sessions").fetchall():
                 _remove_if_dead(db, self._database, key, rows.token(f"session {key}", token))
@@ -85,7 +85,7 @@ class Session:
         db.execute("delete from sessions where key = ?", (self.key,))
 
     def close(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
         if self._file is not None:
             _path(self._database, self.token).unlink(missing_ok=True)
             self.abandon()
@@ -117,8 +117,8 @@ def is_alive(database: Path, token: str) -> bool:
     """
     Whether the session of this *token* is alive; nothing is removed if it is not.
 
-    Its lock is taken shared, as others may be looking too, and released at once.  An owner that asks for the lock of a
-    dead session in that instant takes it for alive, and finds out with its next try.
+    Its lock is taken shared, as others may be looking too, and released at once.  An owner that tries the lock of a
+    dead session at that moment takes the session for alive, until its next try.
     """
     try:
         file = os.open(_path(database, token), os.O_RDONLY)

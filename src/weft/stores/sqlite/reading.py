@@ -45,7 +45,7 @@ _KEY_HOLDER = query("key_holder")
 _KEY_RIVAL = query("key_rival")
 _STATUSES = get_args(RunStatus)
 COUNTED_PERIODS = 500
-"""A histogram of so many periods is counted one by one; a longer one is grouped."""
+"""A histogram of at most this many periods is counted period by period; a longer one is grouped."""
 
 Damaged = Callable[[DamagedRow], object]
 """Told of a row that cannot be read, and is left out."""
@@ -216,7 +216,7 @@ def load_definitions(db: sqlite3.Connection, hashes: Collection[ContentHash]) ->
 
 
 def definition(content: ContentHash) -> str:
-    """Return how to speak of a definition, which may be that of many runs."""
+    """Return the name of a definition in messages; it may belong to many runs."""
     return f"the definition {content.hex()}"
 
 
@@ -227,7 +227,7 @@ def page(
     Return a page of runs, newest first, merged from one page per part of the index.
 
     Args:
-        damaged: told of the runs that cannot be read, and are left out.
+        damaged: called for each run that cannot be read, and is left out.
 
     Raises:
         DamagedRow: a run cannot be read, and *damaged* is None.
@@ -312,7 +312,7 @@ def _order(record: RunRecord) -> tuple[float, RunId]:
 
 
 def _look_for_strays(db: sqlite3.Connection, asked: Asked, tell: Damaged) -> None:
-    """Tell of runs whose status or time of creation does not exist, and which no page would show."""
+    """Report runs whose status or time of creation does not exist, and which no page would show."""
     if all(row[0] in _STATUSES for row in fetched(db, _SEEN, ())):
         return
     for row in fetched(db, _STRAYS, ()):

@@ -125,19 +125,19 @@ def message(row: Sequence[Any]) -> Message:
 
 
 def token(whose: str, found: Any) -> str:
-    """Return what the file of a session is named after."""
+    """Return the text after which the file of a session is named."""
     if not isinstance(found, str) or not found.isalnum():
         raise _damaged(whose, "sessions.token", found, "the letters and digits of a session")
     return found
 
 
 def holder(whose: str, pid: Any, host: Any) -> str:
-    """Return who a session is, in words."""
+    """Return the process of a session, in words."""
     return f"process {whole(whose, 'sessions.pid', pid, 0)} on {text(whose, 'sessions.host', host)}"
 
 
 def run_named(id_: Any, key: int) -> str:
-    """Return how to speak of a run, also if its id is damaged."""
+    """Return the name of a run in messages, also if its id is damaged."""
     return f"run {id_!r}" if isinstance(id_, str) and _is_unicode(id_) else f"the run with the key {key}"
 
 
@@ -177,7 +177,7 @@ def _damaged(whose: str, column: str, found: Any, expected: str) -> DamagedRow:
 
 
 def _out_of_order(first: int, expected: int) -> tuple[str, str]:
-    """Say what a segment begins with, and what it should."""
+    """Return, in words, the event that a segment begins with, and the one that it should begin with."""
     why = f"so that event {expected} is missing," if first > expected else "which is there twice,"
     return f"event {first}, {why}", f"event {expected}"
 

@@ -1,7 +1,7 @@
 """
 The schema of the file: its application id, its version, its migrations, and how it is opened.
 
-A file is ours if its application id says so.  Its schema version counts the migrations that
+A file is a store of Weft if its application id says so.  Its schema version counts the migrations that
 were applied; they are applied under the write lock, in one transaction with the new version,
 so two processes that open an old file at once migrate it once.
 """
@@ -86,14 +86,14 @@ def connect_for_reading(path: Path, busy_timeout: float) -> sqlite3.Connection:
 
 
 def version_of(db: sqlite3.Connection) -> int:
-    """Return the schema version of a file; 0 if it is empty, or not one of ours."""
+    """Return the schema version of a file; 0 if it is empty, or not a store of Weft."""
     application, version, _ = _identity(db)
     return version if application == APPLICATION_ID else 0
 
 
 def check_file(path: Path) -> None:
     """
-    See that there is a file at *path*.
+    Check that there is a file at *path*.
 
     Raises:
         StoreNotFound: there is none.
@@ -160,10 +160,10 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
 
 def checked_version(db: sqlite3.Connection, path: Path) -> int:
     """
-    Return the schema version of a file that is ours; 0 if it is empty.
+    Return the schema version of a store of Weft; 0 if the file is empty.
 
     Raises:
-        ForeignStore: it is another application's.
+        ForeignStore: it belongs to another application.
         NewerStore: it is of a version that is not known here.
     """
     application, version, tables = _identity(db)
@@ -175,7 +175,7 @@ def checked_version(db: sqlite3.Connection, path: Path) -> int:
 
 
 def _identity(db: sqlite3.Connection) -> tuple[int, int, int]:
-    """Return whose the file is, its version and how much is in it, as of one moment: another process may migrate it."""
+    """Return the application id, the version and the number of tables, at one moment: another process may migrate."""
     is_alone = not db.in_transaction
     if is_alone:
         db.execute("begin")
@@ -190,7 +190,7 @@ def _identity(db: sqlite3.Connection) -> tuple[int, int, int]:
 
 
 def _write_ahead(db: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
-    """Turn the write-ahead log on.  That needs the file alone for a moment, for which SQLite itself does not wait."""
+    """Turn the write-ahead log on.  That needs the file alone for a moment, and SQLite itself does not wait for it."""
     end = time.monotonic() + busy_timeout
     while True:
         try:

@@ -8,8 +8,8 @@ is half of what a row costs (benchmarks/stores.py).
     >>> widened("insert into t values (?, ?)", 3)
     'insert into t values (?, ?), (?, ?), (?, ?)'
 
-A statement that joins its rows can be narrowed to one row, which needs no join.  Its values are wanted in another
-order then, some of them twice: a sequence has to be bound to placeholders without numbers (Python 3.14 refuses others).
+A statement that joins its rows can be narrowed to one row, which needs no join.  Its values are then bound in another
+order, some of them twice: a sequence has to be bound to placeholders without numbers (Python 3.14 refuses others).
 
     >>> narrowed("update t set a = v.column2\\nfrom (values (?, ?)) as v\\nwhere b = v.column1 and a < v.column2")
     ('update t set a = ?\\nwhere b = ? and a < ?', [1, 0, 1])

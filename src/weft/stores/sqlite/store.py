@@ -83,13 +83,14 @@ class SQLiteStore:
     Keeps runs in the file at *path*, which is made if it is not there.
 
     Args:
-        path: A file on a local disk; its folder must exist.  Beside it SQLite keeps ``-wal`` and ``-shm``, and every
-            open store an ``-owner-`` file.  For ``:memory:`` there is :class:`~weft.stores.MemoryStore`.
+        path: A file on a local disk; its folder must exist.  Beside it are ``-wal`` and ``-shm`` of SQLite, the note of
+            the last commit in ``-commits``, and an ``-owner-`` file of every open store.  In place of ``:memory:``
+            use :class:`~weft.stores.MemoryStore`.
         synchronous: ``"full"`` waits for the disk at every commit.  With ``"normal"`` a power cut, but no crash of the
             process, may lose the last commits.  ``"extra"`` is for file systems that need it.
-        busy_timeout: For how many seconds to wait while another process writes.
-        transaction_timeout: For how many seconds a step may have the transaction (``transaction()``), in which nothing
-            else is written.
+        busy_timeout: How many seconds to wait while another process writes.
+        transaction_timeout: How many seconds a step may have the transaction (``transaction()``), while nothing else
+            can be written.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class SQLiteStore:
         return self._opened is not None and self._opened.session.is_held
 
     async def open(self) -> None:
-        """Make the file ready, and be a new owner; open already: nothing."""
+        """Make the file ready, and become a new owner; do nothing if it is open already."""
         async with self._opening:
             if not self.is_open:
                 self._opened, self._definitions = await self._open(), {}
@@ -159,7 +160,7 @@ class SQLiteStore:
         return None if self._synchronous == "normal" else CommitNote(self.path)
 
     async def close(self) -> None:
-        """Write what was handed over, free every run that is owned; closed already: nothing."""
+        """Write what was handed over, and free every run that is owned; do nothing if it is closed already."""
         opened, self._opened = self._opened, None
         self._listeners.clear()
         doorbell, self._doorbell = self._doorbell, None
@@ -199,7 +200,7 @@ class SQLiteStore:
         await self.close()
 
     async def save(self, record: RunRecord, body: bytes) -> None:
-        """Put the whole log of a run in place of what was there."""
+        """Replace the whole log of a run."""
         await self._remove([record.id], commands.save, record, body)
 
     async def load(self, run: RunId) -> LoadedRun:
@@ -235,7 +236,7 @@ class SQLiteStore:
     # -- FactStore -------------------------------------------------------------------------------
 
     async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
-        """Keep *facts*; what is there already stays."""
+        """Store *facts*; those that are stored already stay."""
         await self._write_about([run], lambda db, _: commands.save_facts(db, run, facts))
 
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
@@ -245,7 +246,7 @@ class SQLiteStore:
     # -- SnapshotStore ---------------------------------------------------------------------------
 
     async def save_snapshot(self, run: RunId, snapshot: StoredSnapshot, *, epoch: int) -> None:
-        """Put a snapshot in place of the one before."""
+        """Replace the snapshot of a run."""
         await self._write_about([run], lambda db, _: commands.save_snapshot(db, run, snapshot, epoch))
 
     async def load_snapshot(self, run: RunId) -> StoredSnapshot | None:
@@ -309,7 +310,7 @@ class SQLiteStore:
         return await self._read(reading.free_page, statuses, after, limit, commands.log_unreadable)
 
     async def release(self, runs: Iterable[RunId]) -> None:
-        """Give these runs up; what is not owned by this store is left alone."""
+        """Release these runs; those that this store does not own are left alone."""
         given_up, writer = list(runs), self._usable().writer
 
         def act(db: sqlite3.Connection, session: Session) -> None:
@@ -369,13 +370,13 @@ class SQLiteStore:
         return await self._read(reading.histogram, reading.Asked(workflow=workflow, since=since), float(width))
 
     async def delete(self, run: RunId) -> None:
-        """Forget a run, its log and its facts."""
+        """Delete a run, its log and its facts."""
         await self._remove([run], commands.delete, run)
 
     async def purge(
         self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
     ) -> int:
-        """Forget finished runs that no live session owns and that were last written before a time; return how many."""
+        """Delete finished runs that no live session owns and that were last written before a time; return how many."""
         if unfinished := sorted(set(statuses) - AT_REST):
             raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")
         gone, more, before = 0, True, float(before)  # for SQLite every number is less than any text or date
@@ -541,7 +542,7 @@ class SQLiteStore:
     # -- CheckpointStore -------------------------------------------------------------------------
 
     async def checkpoint(self) -> None:
-        """Fold the write-ahead log into the file, as before copying it."""
+        """Move the write-ahead log into the file, for instance before copying it."""
         await self._write(lambda db, _: _checkpoint(db))
 
     # --------------------------------------------------------------------------------------------
@@ -568,7 +569,7 @@ class SQLiteStore:
     async def _write(
         self, command: Callable[Concatenate[sqlite3.Connection, Session, P], T], *arguments: P.args, **named: P.kwargs
     ) -> T:
-        """Do what may be about any run."""
+        """Do work that may concern any run."""
         return await self._write_about(None, command, *arguments, **named)
 
     async def _write_about(
@@ -578,7 +579,7 @@ class SQLiteStore:
         *arguments: P.args,
         **named: P.kwargs,
     ) -> T:
-        """Do what is about these *runs* alone."""
+        """Do work that concerns these *runs* alone."""
         opened = self._usable()
 
         def act(db: sqlite3.Connection) -> T:
@@ -594,7 +595,7 @@ class SQLiteStore:
         *arguments: P.args,
         **named: P.kwargs,
     ) -> T:
-        """Do what may remove segments and large values."""
+        """Do work that may remove segments and large values."""
         writer = self._usable().writer
 
         def act(db: sqlite3.Connection, session: Session) -> T:

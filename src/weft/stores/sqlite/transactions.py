@@ -137,7 +137,7 @@ Request = tuple[Append | None, "asyncio.Future[Any]"]
 
 
 class Loan:
-    """The connection of a step, in the hands of the writer thread, which serves it."""
+    """The connection of a step, which the writer thread lends and serves."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
         """Lend it for *timeout* seconds at most; requests come from *loop*."""
@@ -165,7 +165,7 @@ class Loan:
         return answer
 
     def abandon(self) -> None:
-        """Have it rolled back."""
+        """Ask for it to be rolled back."""
         self._requests.put(None)
 
     # -- in the writer thread --------------------------------------------------------------------
@@ -232,10 +232,10 @@ class SQLiteTransaction:
     is_lost = False
 
     async def belong_to(self, run: RunId, epoch: int) -> None:
-        """Do nothing: of all processes one has a transaction at a time, and it ends by itself."""
+        """Do nothing: only one process has a transaction at a time, and it ends by itself."""
 
     async def check(self, run: RunId) -> None:  # noqa: ARG002 - nothing else is written while it is open
-        """See that it can be committed; its function has returned, and its time does not count any more."""
+        """Check that it can be committed; its function has returned, and its time does not count any more."""
         error = await self._answer_to(None)
         if error is not None:
             raise error

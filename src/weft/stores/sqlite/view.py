@@ -56,7 +56,7 @@ class SQLiteView:
 
     Args:
         path: A file that a :class:`~weft.stores.SQLiteStore` has made.
-        busy_timeout: For how many seconds to wait while the file is locked as a whole, which is seldom.
+        busy_timeout: How many seconds to wait while the file is locked as a whole, which is seldom.
 
     Raises:
         StoreNotFound: there is no file, or nothing in it.
@@ -75,12 +75,12 @@ class SQLiteView:
         self.close()
 
     def close(self) -> None:
-        """Free what is held."""
+        """Close the connection."""
         self._db.close()
 
     def check_commits(self) -> None:
         """
-        See that the last commit that is noted beside the file is in it.
+        Check that the last commit that is noted beside the file is in it.
 
         Raises:
             LostCommits: it is not, so what this view shows may be old, and runs may be missing from it.
@@ -103,7 +103,7 @@ class SQLiteView:
         Return a page of runs, newest first; see :meth:`weft.ports.store.ListableStore.list`.
 
         Args:
-            damaged: told of runs that cannot be read, which are left out then.
+            damaged: called for each run that cannot be read, which is left out then.
 
         Raises:
             DamagedRow: a run cannot be read, and *damaged* is None.
@@ -173,7 +173,7 @@ class SQLiteView:
         return self.ask(lambda db: reading.load_snapshot(db, run))
 
     def owners(self, run: RunId | None = None) -> dict[RunId, str]:
-        """Return who holds which run, in words, where that is alive; of one *run*, or of all that are held."""
+        """Return by run the living process that holds it, in words; for one *run*, or for all that are held."""
 
         def held_by(db: sqlite3.Connection) -> dict[RunId, str]:
             held: dict[RunId, tuple[str, str]] = {}

@@ -77,7 +77,7 @@ def emptied(db: sqlite3.Connection) -> bool:
 
 @contextmanager
 def without_waiting(db: sqlite3.Connection) -> Generator[None, None, None]:
-    """Do something that can be left undone: fail at once, rather than wait, if another process is writing."""
+    """Do optional work: it fails at once, instead of waiting, if another process is writing."""
     (timeout,) = db.execute("pragma busy_timeout").fetchone()
     db.execute("pragma busy_timeout = 0")
     try:

@@ -106,13 +106,13 @@ class Writer(DatabaseThread):
             self._note.open(db)
 
     def append(self, batch: Sequence[Append]) -> asyncio.Future[Sequence[StoreError | None]]:
-        """Have *batch* written, in one transaction with whatever else waits."""
+        """Write *batch*, in one transaction with whatever else waits."""
         future: asyncio.Future[Sequence[StoreError | None]] = self._loop.create_future()
         self._queue.put((list(batch), future))  # whatever its owner does with it from now on
         return future
 
     def call_about(self, runs: Collection[RunId] | None, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """Have *work* done that is about these *runs* alone; None: it may be about any."""
+        """Do *work* that concerns these *runs* alone; None: it may concern any."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._queue.put((work if runs is None else _Command(work, runs), future))
         return future
@@ -131,7 +131,7 @@ class Writer(DatabaseThread):
         return self.call_about([append.run], look)
 
     def forget(self, runs: Iterable[RunId]) -> None:
-        """Remember nothing of *runs*, which were given up: a long life sees many; called in the thread."""
+        """Forget *runs*, which were released: a long-lived store sees many; called in the thread."""
         if self._appender is not None:
             self._appender.forget(runs)
 
@@ -245,7 +245,7 @@ class Writer(DatabaseThread):
     # -- what is written ahead -------------------------------------------------------------------
 
     def _has_to_wait(self, work: Any) -> bool:
-        """Whether *work* comes after what is being written ahead; then what is about the same runs does too."""
+        """Whether *work* has to wait for what is written ahead; then later work about the same runs waits too."""
         runs = _runs_of(work)
         if runs is None:
             self._is_all_held = True
@@ -338,7 +338,7 @@ class Writer(DatabaseThread):
 
 
 def _runs_of(work: Any) -> Collection[RunId] | None:
-    """Return what *work* is about; None if that may be any run."""
+    """Return the runs that *work* concerns; None if that may be any."""
     match work:
         case _Command():
             return work.runs
