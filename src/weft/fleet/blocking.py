@@ -1,7 +1,7 @@
 """
 The client of a fleet for scripts and threads: the methods of :class:`AsyncClient`, but blocking.
 
-It owns a thread with an event loop, which begins with the first call.  All methods can be called from any thread.
+It owns a thread with an event loop, which the first call starts.  All methods can be called from any thread.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Client(BlockingScheduleCommands, BlockingJobCommands):
         self._call(self._inner.migrate(worker=worker, reader=reader))
 
     def open(self) -> Self:
-        """Connect; open already: nothing."""
+        """Connect; do nothing if it is open already."""
         with self._door:
             if not self._is_open:
                 self._call_in(self._begun(), self._inner.open())

@@ -88,7 +88,7 @@ class AsyncClient(RunnerQueries, ClientRevisions, ScheduleCommands, JobCommands)
             are several; or a store of this event loop; one that is open stays open.
         schema: where the tables are.
         prepared: False if *dsn* goes through a pooler that does not keep prepared statements.
-        timeout: for how many seconds to wait for an answer of the server.
+        timeout: how many seconds to wait for an answer of the server.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class AsyncClient(RunnerQueries, ClientRevisions, ScheduleCommands, JobCommands)
         await self._store.migrate(worker=worker, reader=reader)
 
     async def open(self) -> Self:
-        """Connect; open already: nothing."""
+        """Connect; do nothing if it is open already."""
         await self._reader.open()
         if self._has_to_check:
             await retry_while_unavailable(self._store.check_fence, while_=self._runtime.is_open)
@@ -217,14 +217,14 @@ class AsyncClient(RunnerQueries, ClientRevisions, ScheduleCommands, JobCommands)
                 the whole fleet.
             queue: which workers drive it.
             priority: runs with a higher one are claimed first.
-            fair_key: such as the name of a customer: the keys of a queue take turns, so that a flood of one does not
-                hold up the others.
+            fair_key: a key, such as the name of a customer: the keys of a queue take turns, so that many runs of one do
+                not hold up the others.
             scheduled_at: not before this time: seconds since the epoch, or a datetime with a time zone.
             open: whether the run stays open although it has its first input.
             policies: rules in front of the workflow's own, or in their place.
             policies_mode: ``"merge"`` or ``"replace"``.
             deadline: seconds within which everything that follows from the input must be done.
-            by: the caller, as that one names itself; kept in the log.
+            by: the name of the caller; kept in the log.
             within: a connection of asyncpg or psycopg to the same database, or a connection or session of SQLAlchemy
                 over one of them, in whose transaction the run is stored: it is there when that has committed.  Of
                 several databases, a run that is given no id is in the one of the connection.
@@ -385,7 +385,7 @@ class AsyncClient(RunnerQueries, ClientRevisions, ScheduleCommands, JobCommands)
 
         Args:
             ids: the ids of the runs, in the order of the inputs.
-            unique: their unique keys, in the order of the inputs.
+            unique: the unique keys of the runs, in the order of the inputs.
 
         Raises:
             RunExists: a run with one of the ids exists and is not the same; all others are started.
@@ -666,7 +666,7 @@ class AsyncClient(RunnerQueries, ClientRevisions, ScheduleCommands, JobCommands)
 
         Args:
             resume: let it claim again instead.
-            by: the caller, as that one names itself; :meth:`workers` shows it.
+            by: the name of the caller; :meth:`workers` shows it.
 
         Raises:
             WorkerNotFound: no worker of this id is alive.

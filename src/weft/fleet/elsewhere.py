@@ -1,6 +1,6 @@
 """
-Starts child runs that are given an id, in a fleet on several databases: a child may belong to another one than its
-parent.
+Starts child runs with a given id in a fleet on several databases, where a child may belong to another database than
+its parent.
 
 They are started as a client starts runs: durable when that returns, the same run for the same id, and driven by a
 worker of their database.  A database that stands alone has all of its runs.  See docs/adr/0054.
@@ -59,7 +59,7 @@ class Elsewhere:
         return client, started.ref
 
     async def cancel(self, id: str, reason: str) -> bool:
-        """Tell the child *id* that it is cancelled; return False if there is none."""
+        """Cancel the child *id*, by a message to it; return False if there is none."""
         if not await self.is_needed():
             return False
         try:

@@ -30,7 +30,7 @@ Status = Callable[[], Mapping[str, Any]]
 
 
 def write(path: Path, status: Mapping[str, Any]) -> None:
-    """Put *status* into the file at *path*, as a whole; that it cannot be written is logged."""
+    """Replace the file at *path* by *status*; if it cannot be written, that is logged."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         new.write_text(json.dumps(status) + "\n", encoding="utf-8")
@@ -61,7 +61,7 @@ class HealthServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         server, self._server = self._server, None
         if server is not None:
             server.close()

@@ -5,7 +5,7 @@ The limits of a fleet: counters that answer at once, from what this worker was g
                     └─► there is none: it waits, and the task asks the database ──granted──► it is woken, and asks again
 
 Invariant: a place is used only while the grant is certain, by the monotonic clock (ADR 47).  The decisions themselves
-are those of :mod:`weft.policy.limits`; they are shown a state that says what was granted.
+are those of :mod:`weft.policy.limits`; they are given a state that says what was granted.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Where a run is, of several databases (*shards*): functions of its id and of the shards that there have been.
+Computes in which of several databases (*shards*) a run is, from its id and the shards that the fleet has had.
 
 A key is placed by a hash that is the same in every process.  When shards join, a key stays where it was or moves to one
 of the new shards; its former places stay known, since what exists is never moved.  See docs/adr/0054.

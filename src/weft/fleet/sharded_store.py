@@ -127,7 +127,7 @@ class ShardedStore:
         return await self._of(run)
 
     def _remember(self, runs: Collection[RunId]) -> None:
-        """*runs* have several homes, and are in the first of them: there they stay, and there they would come back."""
+        """Remember that *runs*, which have several homes, are in the first: later runs with these ids are there too."""
         if len(self._at_home) + len(runs) > _MOST_REMEMBERED:
             self._at_home.clear()
         self._at_home.update(dict.fromkeys(runs))
@@ -143,7 +143,7 @@ class ShardedStore:
         return await _together([call(store) for store in await self._shards.all()])
 
     async def _in_any(self, call: Callable[[PostgresStore], Awaitable[T]]) -> T:
-        """Return the answer of the first database that has one; if none has, the reason that may pass."""
+        """Return the answer of the first database that has one, or raise an error, if possible one that may pass."""
         failed: StoreError | None = None
         for store in self._shards.usable:
             try:
@@ -279,7 +279,7 @@ class ShardedStore:
 
     async def check_fence_of(self, shard: str) -> None:
         """
-        See that the list of databases is still the one that the database *shard* knows.
+        Check that the list of databases is still the one that the database *shard* knows.
 
         Raises:
             ShardsChanged: it is not.
@@ -323,7 +323,7 @@ class ShardedStore:
         return [found[key] for key in sorted(found)]
 
     async def want(self, worker: str, wanted: str) -> bool:
-        """Say what is wanted of *worker*; return False if no such worker is alive."""
+        """Store the wish of an operator for *worker*; return False if no such worker is alive."""
         return any(await self._in_all(lambda store: store.want(worker, wanted)))
 
     async def list_limits(self) -> Sequence[LimitRow]:

@@ -36,7 +36,7 @@ class ShardedWorker:
 
     Args:
         concurrency: how many runs are active at once, in all databases together.
-        listen_dsns: direct ways to the same servers, in the same order, if *dsns* go through a pooler.
+        listen_dsns: direct addresses of the same servers, in the same order, if *dsns* go through a pooler.
         options: those of :class:`FleetWorker`, for each of them.
     """
 

@@ -1,5 +1,5 @@
 """
-The databases of a fleet on several: which of them answer, and the list that they agree on.
+The databases of a sharded fleet: which of them answer, and the list that they agree on.
 
     named ──open──► opened ──it has the fence of the newest list──► usable
       ▲               │

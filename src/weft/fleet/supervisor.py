@@ -131,7 +131,7 @@ class Supervisor:
         return Path(self._folder.name) / f"worker-{place}"
 
     def _said(self, place: int, process: Process) -> dict[str, object]:
-        """Return what a process says; nothing of what it has said long ago, or another one before it, counts."""
+        """Return the last report of a process; an old one is marked as not ready, one of another process is ignored."""
         said = health.read(self._file(place))
         if said.get("pid") != process.pid:
             return {"pid": process.pid, "state": "new", "ready": False}
@@ -140,7 +140,7 @@ class Supervisor:
         return said
 
     def status(self) -> dict[str, object]:
-        """Return what it does, and what each of its workers says, as plain data."""
+        """Return what it does, and the report of each of its workers, as plain data."""
         workers = [self._said(place, process) for place, process in self._running.items()]
         is_ready = not self._is_stopping.is_set() and any(each.get("ready") for each in workers)
         return {

@@ -1,5 +1,5 @@
 """
-Starts a run inside the transaction of the caller: it is there if that commits, and never was if it does not.
+Starts a run inside the transaction of the caller: the run exists if that commits, and only then.
 
 The caller passes its connection: of asyncpg, of psycopg, or a connection or session of SQLAlchemy over one of them.
 The statement is the one of :meth:`PostgresStore.enqueue`, with ``$1`` for its values, which these drivers can take.
@@ -53,7 +53,7 @@ def execute_blocking(connection: Any, statement: str, values: Sequence[Any]) -> 
 
 
 def _made_by(connection: Any) -> str:
-    """Return the library that *connection* is of."""
+    """Return the library to which *connection* belongs."""
     for each in type(connection).__mro__:
         library = each.__module__.partition(".")[0]
         if library in ("asyncpg", "psycopg", "sqlalchemy"):

@@ -75,7 +75,7 @@ class FleetWorker:
         concurrency: how many runs are active at once; those that wait do not count.
         lease: after how many seconds without a sign of life its runs are free for others.
         schema: where the tables are.
-        listen_dsn: a direct way to the same server, if *dsn* goes through a pooler of transactions.
+        listen_dsn: a direct address of the same server, if *dsn* goes through a pooler of transactions.
         prepared: False if that pooler does not keep prepared statements.
         context: values for parameters that read ``context(key)``.
         grace: how many seconds steps in flight get to end when it is stopped.
@@ -281,7 +281,7 @@ class FleetWorker:
             self._runner = None
 
     async def _end_jobs(self, jobs: JobLoop, driving: asyncio.Task[None]) -> None:
-        """Let the page of a job that is being done end, so that another worker goes on at once."""
+        """Let the page of a job that is in progress end, so that another worker goes on with the job at once."""
         jobs.stop()
         if jobs.is_driving:
             await asyncio.wait([driving], timeout=min(self._grace, _PAGE_GRACE))
@@ -340,7 +340,7 @@ class FleetWorker:
             runner.let_go(count)
 
     def _look_at_clock(self, ahead: float) -> None:
-        """Say, once, that the clock of this machine is wrong."""
+        """Log, once, that the clock of this machine is wrong."""
         self._clock_ahead, was = ahead, self._clock_ahead
         if abs(ahead) > SKEW >= abs(was):
             _log.warning(
