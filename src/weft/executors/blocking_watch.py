@@ -57,7 +57,7 @@ class BlockingWatch:
         """Whether it looks at the loop now."""
 
     def wake(self) -> None:
-        """Begin to look at the running event loop, if that is not on virtual time."""
+        """Begin to watch the running event loop, unless that is on virtual time."""
         self.is_awake = True
         if self._loop is None:
             self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
@@ -67,7 +67,7 @@ class BlockingWatch:
         self._awake.set()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._closed.set()
         self._awake.set()
 
@@ -96,7 +96,7 @@ class BlockingWatch:
             self._report(running, inside)
 
     def _rest(self) -> None:
-        """Look no more until the next coroutine starts."""
+        """Stop watching until the next coroutine starts."""
         self._awake.clear()
         self.is_awake = False
         if self._is_needed():  # since just now: its start may have seen this awake

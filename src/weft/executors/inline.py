@@ -1,5 +1,5 @@
 """
-Execution inside ``submit``: no hand-over, and nothing else happens meanwhile.
+Execution inside ``submit``: without a hand-over, while nothing else happens.
 
 It is for steps that only compute for microseconds: a thread costs more than they do.  A coroutine is run to its end in
 a separate event loop, with the same result as elsewhere, but the loop of the runner stands still until then; a

@@ -6,8 +6,9 @@ daemons, so none ever delays the exit of the process.
 
 A thread cannot be stopped.  If its work was cancelled, for instance by a timeout, it is abandoned: it ends when its
 work ends, and the result is dropped.  It does not count as one of *max_workers*, so another one takes its place, until
-*max_left* hang like that; from then on there are fewer and fewer.  When all of them hang, no slot is free, an error is
-logged, and waiting work continues when one of them ends.
+*max_left* hang like that; each further one leaves one thread less for other work.  When all of them hang, no slot is
+free, an error is logged, and waiting work continues when one of them ends.
+
 A step that may hang forever belongs in :class:`~weft.executors.processes.ProcessExecutor`, which can kill it.
 """
 

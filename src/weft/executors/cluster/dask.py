@@ -1,12 +1,12 @@
 """
 Execution on a Dask cluster: each thread of a Dask worker runs one parcel at a time.
 
-A parcel is one task, bound to one worker: Dask would run the tasks of a lost worker again on another one without a
-word, and an attempt that may have had its effects would be repeated behind the back of its policy.  A plugin of the
-scheduler tells which workers have come and gone.
+A parcel is one task, bound to one worker: otherwise Dask would run the tasks of a lost worker again on another one, and
+repeat an attempt that may have had its effects, although its policy decides that.  A plugin of the scheduler reports
+which workers have come and gone.
 
-What a step sends meanwhile, and a small outcome, crosses as an event of Dask as soon as it is there; a large outcome
-is part of the result of the task, since the scheduler keeps the latest events.
+Reports of a running step and small outcomes are sent at once, as events of Dask; a large outcome is part of the result
+of the task, since the scheduler keeps the latest events.
 
 Dask cannot stop a thread: a step that was cancelled keeps its thread until it ends, as on threads of this process.
 """

@@ -14,7 +14,7 @@ Invariants:
 2. A worker that is lost fails the attempt that was running there.  What had not begun waits again, first in line.
 3. A ticket that was cancelled is never collected.  A running one is stopped with its worker where the cluster can do
    that; where it cannot, the worker is busy until the step ends.
-4. Everything here happens in the thread of the owner; a cluster hands over what it has through the event loop.
+4. Everything here happens in the thread of the owner; a cluster passes outcomes and reports to it by the event loop.
 
 A cluster is a subclass that knows how to connect, to send a parcel and to stop a worker.
 """

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sized
 from typing import Final, Protocol
 
 LASTS: Final = 0.05
-"""Estimated duration of a parcel, in seconds, from earlier runs of its components."""
+"""How many seconds a parcel should take, judged by earlier attempts of its components."""
 MOST: Final = 256
 """How many runnables a parcel may have."""
 _WEIGHT: Final = 0.2
@@ -54,7 +54,7 @@ class Times:
         """
         Return how many of the first that wait are sent together now.
 
-        Never more than a fair share for each of the free *workers*, and at least one.
+        That is at least one, and never more than the fair share of each of the free *workers*.
         """
         fair = max(1, -(-len(waiting) // workers))
         left, size = LASTS, 0

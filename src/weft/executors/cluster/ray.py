@@ -2,8 +2,8 @@
 Execution on a Ray cluster, by actors that each run one step at a time.
 
 A cancelled step is stopped by killing its actor; another one takes its place.  An actor that dies, alone or with its
-node, fails the attempt that it was running.  An actor sends what it has as it runs, by a streaming generator, so that
-of a parcel only the attempt in progress can be lost.
+node, fails the attempt that it was running.  An actor sends outcomes and reports while it runs, by a streaming
+generator, so that of a parcel only the attempt in progress can be lost.
 """
 
 from __future__ import annotations
