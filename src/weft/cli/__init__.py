@@ -4,7 +4,7 @@ The ``weft`` command: starts workflows, shows their runs, and acts on them.
 One module per command; ``weft --help`` lists them.  It needs the extra ``cli`` (typer and rich); only the
 demonstration, ``weft demo``, does without.
 
-This module imports little: a worker that is told to stop while it imports the rest is to end well.
+This module imports little, so that a worker that gets SIGTERM while it imports the rest ends with exit code 0.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Changes stored runs: through the inbox of the run if another process has it, or here, where the run then goes on.
+Changes stored runs: through the inbox if another process drives the run, or in this process, which then drives it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def changing(url: StoreUrl) -> Generator[tuple[Runner, Source], None, None]:
 
 
 def told_later(screen: Screen, url: StoreUrl, source: Source, run: str, what: str, *, as_json: bool) -> None:
-    """Say that *what* was left for *run*, and which process takes it up."""
+    """Print that *what* was left for *run*, and which process takes it up."""
     owner = source.find(run).owner
     if as_json:
         screen.json({"id": run, "stored": True, "owner": owner}, indent=2)
@@ -75,7 +75,7 @@ def leaving(
     screen: Screen, store: str | None, run: str, what: str, *, as_json: bool
 ) -> Generator[tuple[Runner, Source], None, None]:
     """
-    Yield what leaves a message in the inbox of *run*; then say that *what* is stored, and which process takes it up.
+    Yield a runner for a message to the inbox of *run*; then print that *what* is stored, and which process takes it.
 
     An error of Weft is reported in one line, and ends the command with 1.
     """
@@ -88,7 +88,7 @@ def leaving(
 
 def check_code(run: Run, *, has_imported: bool) -> None:
     """
-    See that all code that *run* needs is here.
+    Check that all code that *run* needs is here.
 
     Raises:
         CodeNotImported: it is not; nothing was changed.

@@ -1,8 +1,8 @@
 """
 Names that the shell proposes when Tab is pressed: runs, components, signals and workflows of the store.
 
-``weft --install-completion`` tells the shell to ask.  A store that cannot be read proposes nothing: an error would be
-printed into the line that is being written.
+``weft --install-completion`` sets the shell up.  A store that cannot be read proposes nothing: an error would be
+printed into the line that is being typed.
 """
 
 from __future__ import annotations

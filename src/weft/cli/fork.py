@@ -1,4 +1,4 @@
-"""``weft fork``: starts another run with the history of one, in which only what depends on an edit runs again."""
+"""``weft fork``: starts a run with the history of another one and an edit; only what depends on the edit runs again."""
 
 from __future__ import annotations
 

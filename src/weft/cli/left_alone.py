@@ -1,4 +1,4 @@
-"""Runs that have work left and that no process drives: which ones they are, and the command that goes on with them."""
+"""Finds runs that have work left and that no process drives, and the commands that go on with them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from weft.core.run.run import Run
 
 _DEFINITIONS: Final = 5
-"""The modules of so many definitions are looked up; a command that names more of them is no longer read."""
+"""The modules of at most this many definitions are looked up: a command that names more is not readable."""
 _LISTED: Final = 5
-"""The ids of so many runs are listed."""
+"""How many ids of runs are listed."""
 _LONGEST: Final = 20_000
 """A run with more events is not read for the names of its modules."""
 
 
 def left_alone(source: Source, run: Run, option: str) -> Undriven | None:
-    """Return that no process drives *run*, which is in *source*; *option* names that store in commands."""
+    """Return what to report if no process drives *run*, of *source*; *option* names the store in commands."""
     record = source.find(run.id)
     return undriven(record, workers=source.workers(), modules=modules_of(run.workflow), option=option)
 

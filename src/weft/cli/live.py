@@ -43,7 +43,7 @@ class RunView(Protocol):
         ...
 
     def show(self, run: Run, status: str, now: float) -> None:
-        """Show the present of *run*."""
+        """Show *run* as it is now."""
         ...
 
 
@@ -95,7 +95,7 @@ def words(line: TreeLine, rate: float | None = None) -> str:
 
 
 def bar(line: TreeLine) -> str:
-    """Return how much of what stands in a map is done, as a bar; empty for anything else."""
+    """Return how many elements of a map are done, as a bar; empty for anything else."""
     if not line.of or not line.depth or line.state in _CALM:
         return ""
     filled = int(_BAR * min(1.0, (line.done + line.failed) / line.of))
@@ -241,7 +241,7 @@ def view_for(
     screen: Screen, event: Callable[[Any], None] | None = None, *, option: str = "", is_answer: bool = False
 ) -> RunView:
     """
-    Return what fits the output of a command.
+    Return the view that fits the output of a command.
 
     Args:
         event: prints an event as JSON; None if JSON is not asked for.

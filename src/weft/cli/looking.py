@@ -20,7 +20,7 @@ def looking(
     """
     Yield the store that *store* or the configuration names; report an error of Weft in one line, and end with *code*.
 
-    A file that has lost commits can still be read: the command says so after its answer and ends with 1.
+    A file that has lost commits can still be read: the command reports that after its answer, and ends with 1.
 
     Args:
         is_endless: the answer may have no end, so lost commits are reported before it.

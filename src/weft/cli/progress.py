@@ -1,7 +1,7 @@
 """
 Shows the progress of the runs that are being resumed: a moving line on a terminal, plain lines elsewhere.
 
-It goes to the error stream, since the answer is the results of the runs.
+It goes to the error stream; the results of the runs go to the standard output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Repairs the file of a SQLite store: removes what dead processes have left, and writes the write-ahead log back.
 
-Nothing that a run consists of is touched.  Damage is not repaired: what was lost is not in the file any more, and to
-remove what is left of it would only hide that.
+Nothing that a run consists of is touched.  Damage is not repaired: what was lost is not in the file any more, and
+removing the rest would only hide that.
 """
 
 from __future__ import annotations

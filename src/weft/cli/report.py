@@ -1,4 +1,4 @@
-"""Prints what came of a run."""
+"""Prints the outcome of a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def report(screen: Screen, run: Run, *, as_json: bool = False) -> None:
 
 
 def outcome_data(run: Run) -> dict[str, Any]:
-    """Return what came of *run*, for JSON."""
+    """Return the outcome of *run* for JSON."""
     return {
         "run": run.id,
         "status": run.status,

@@ -107,7 +107,7 @@ def _due(view: Source, screen: Screen, *, parked: bool) -> tuple[list[RunId], in
 
 
 def _left(view: Source, asked: Iterable[RunId], screen: Screen, told: Callable[[Run], None]) -> tuple[list[RunId], int]:
-    """Print what came of those that have finished; return the others, and how many of the finished have failed."""
+    """Print the outcomes of those that have finished; return the others, and how many of the finished have failed."""
     left: list[RunId] = []
     failed = 0
     for run in asked:
@@ -204,7 +204,7 @@ class Resumption:
 
 
 async def _tell_waits(runner: AsyncRunner, run_id: RunId, screen: Screen, option: str) -> None:
-    """Say what the run waits for whenever that is something else, and the command that answers."""
+    """Print what the run waits for whenever that changes, and the command that answers."""
     told: list[str] = []
 
     def untold(run: Run) -> list[str]:

@@ -50,7 +50,7 @@ class Screen:
     The output of one command.
 
     Args:
-        goes_on: the command does more than print, so it does not end when its output is closed.
+        goes_on: whether the command does more than print, and so goes on when its output is closed.
     """
 
     def __init__(self, *, goes_on: bool = False) -> None:

@@ -1,6 +1,6 @@
 """
-Reads what is stored, for commands that look: the file of a SQLite store as it is, any other store through a runner that
-drives nothing.
+Reads stores for commands that only show something: the file of a SQLite store directly, any other store through a
+runner that drives nothing.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Stored(msgspec.Struct, frozen=True, eq=False):
         return Run.from_log(self.events) if self.restore is None else self.restore(self.events)
 
     def after(self, before: Stored | None) -> Stored:
-        """Return this with the events that were read *before*, unless some between them and these were removed."""
+        """Return this run with the events that were read *before*, unless some events in between were removed."""
         if before is None or self.restore is not None:
             return self
         return msgspec.structs.replace(self, events=[*before.events, *self.events], restore=before.restore)

@@ -120,7 +120,7 @@ def _cells(bars: Iterable[Bar], scale: TimeScale, track: int) -> list[tuple[str,
 
 
 def _legend(fall: Waterfall, scale: TimeScale, width: int) -> list[Text]:
-    """Return what the characters mean, and how much time each stands for, in as many lines as that needs."""
+    """Return what the characters mean, and how much time each stands for, in as many lines as needed."""
     parts = [f"{MARKS[reason]} {REASONS[reason]} {duration(seconds)}" for reason, seconds in fall.passed.items()]
     folded = sum(piece.end - piece.start for piece in scale.folded)
     if folded:

@@ -1,7 +1,7 @@
 """
 ``weft worker``: claims runs from a PostgreSQL database and drives them, until it is told to stop.
 
-With ``--processes`` it is a supervisor: it starts so many workers, and starts each of them again when it ends.
+With ``--processes`` it is a supervisor: it starts that many workers, and starts each of them again when it ends.
 """
 
 from __future__ import annotations

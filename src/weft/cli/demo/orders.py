@@ -2,7 +2,7 @@
 The workflow of the demonstration: an order is priced, reserved, invoiced and shipped.
 
 Its steps are ordinary functions.  Their effects on the outside world are a few lines in files of one folder, which
-they get as context: context is never logged, and is passed again when the run is resumed.
+they get as context, which is never logged and is passed again when the run is resumed.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Told(msgspec.Struct, frozen=True):
 
     @property
     def again(self) -> list[Called]:
-        """The calls that both have made."""
+        """The calls that both processes made."""
         known = {called.title for called in self.first}
         return [called for called in self.second if called.title in known]
 
@@ -141,7 +141,7 @@ def _weft() -> str:
 
 
 def _beside(program: str) -> str:
-    """Return how to call a *program* that is installed where this interpreter is."""
+    """Return the command for a *program* that is installed beside this interpreter."""
     path = Path(sys.executable).parent / program
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
