@@ -1,6 +1,6 @@
 """
 The actions that a page offers: answer a signal, send an input, retry, cancel, finish, change a policy, fork, and start
-another run like this.
+another run like this one.
 
 Each is a form that is posted, changes one run, and leads back to it; retry, cancel and signal are also for many runs at
 once.
@@ -114,7 +114,7 @@ async def act(request: Request) -> Response:
 
 
 async def _without_code(source: Source, record: RunRecord, what: str) -> str | None:
-    """Return why the action *what* needs the code of a run, and the command for that; None if it can be asked for."""
+    """Return why the action *what* needs the code of a run, and the command for that; None if it works without."""
     if what == "retry" and not source.can_retry(record):
         command = source.commands.retry([record.id], await source.code_of(record))
         return f"run {record.id!r} has finished, and is retried where its code is: {command}"
@@ -169,7 +169,7 @@ async def act_on_many(request: Request) -> Response:
 
 
 async def done(request: Request, do: Callable[[], Awaitable[object]], leads_to: str) -> Response:
-    """Do something, and lead to the page that *do* returns the address of, or else to *leads_to*; or say why not."""
+    """Call *do*, and redirect to the address that it returns, or else to *leads_to*; if it fails, answer why."""
     wants_json = "application/json" in request.headers.get("accept", "")
     try:
         other = await do()

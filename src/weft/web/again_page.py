@@ -1,7 +1,7 @@
 """
 The page that starts a run like another one: the same workflow, with the same input or an edited one.
 
-Only a runner that drives runs can start one.  Where that of the pages drives nothing, they show the command.
+Only a runner that drives runs can start one.  If the runner of the pages drives nothing, they show the command.
 """
 
 from __future__ import annotations

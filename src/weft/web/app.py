@@ -56,7 +56,7 @@ from weft.web.workflows_page import workflow_page, workflows_page
 
 
 class Page(NamedTuple):
-    """An address, what answers it, and the role that it needs."""
+    """An address, the function that answers it, and the role that it needs."""
 
     path: str
     answer: Callable[[Request], Awaitable[Response]]
@@ -115,7 +115,7 @@ def app(
 
     Args:
         store: a store or where it is (``"runs.db"``), or an open :class:`weft.AsyncRunner` of the same event loop.
-        auth: who makes a request: :class:`weft.web.Tokens`, or a function of the request that returns an
+        auth: finds out who makes a request: :class:`weft.web.Tokens`, or a function of the request that returns an
             :class:`weft.web.Identity` or None.  Without it only requests to the loopback address are answered.
         name: what the pages call the store.
         values: the role that is needed to see inputs, results and the values between them.
@@ -150,7 +150,7 @@ def app(
 
 
 def _with_badge(page: Page) -> Callable[[Request], Awaitable[Response]]:
-    """Return what answers *page*, which then knows how many runs need a person, for the head of the page."""
+    """Return the function that answers *page* after counting the runs that need a person, for the head of the page."""
     if page.method != "GET" or page.path.endswith("/live") or page.path == "/":
         return page.answer
 

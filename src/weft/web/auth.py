@@ -4,7 +4,8 @@ Authentication: identities, roles, sessions, and tokens against forged requests.
 A request is made by an identity, which has one of three roles; each includes those before it:
 
     read      look at everything that is shown
-    operate   retry, cancel, finish, send and signal; pause, unpause and backfill schedules
+    operate   change runs: retry, cancel, finish, send, signal, fork, start again, change policies;
+              pause, unpause and backfill schedules
     admin     drain workers, and remove schedules
 
 Without an ``auth`` the dashboard trusts the machine it runs on, and answers only requests that come from a loopback

@@ -1,7 +1,7 @@
 """
 The page that makes a fork: a value is edited, what would run again is shown, and then the fork is made.
 
-Only a runner that drives runs can make one.  Where that of the pages drives nothing, they show the command.
+Only a runner that drives runs can make one.  If the runner of the pages drives nothing, they show the command.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Stands before every page: it checks the host that was asked for, the identity and its role, and sets the headers.
+Checks every request before its page: the host that was asked for, the identity and its role; and sets the headers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.web.auth import COOKIE, LOCAL, Auth, Identity, Role, Sessions, Tokens
 from weft.web.rendering import said
 
 _log = logging.getLogger("weft.web")
-"""Every change that is asked for here, with who asks and what became of it, at the level INFO."""
+"""Logs every change that is asked for here, with the identity and the result, at the level INFO."""
 
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -70,7 +70,7 @@ class Guard:
     def page(
         self, answer: Callable[[Request], Awaitable[Response]], role: Role
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Return *answer* behind the question whether an identity with *role* asks."""
+        """Return *answer* with a check before it that the identity of the request has *role*."""
 
         async def answered(request: Request) -> Response:
             if self.auth is None and not _is_local(request):

@@ -1,4 +1,4 @@
-"""How long the components of a workflow usually take: what its latest completed runs tell, kept for a while."""
+"""How long the components of a workflow usually take, computed from its latest completed runs and kept for a while."""
 
 from __future__ import annotations
 

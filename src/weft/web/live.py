@@ -2,10 +2,10 @@
 Tells a page that something has changed, by server-sent events.
 
 A page says which state it shows, and the stream says which one there is: at the beginning, so that nothing is missed
-between the two, and whenever it changes.  A page that shows another one reads itself again.
+between the two, and whenever it changes.  A page that shows another state loads itself again.
 
 The record of a run is looked at, not its log: one indexed read twice a second, for all pages that show the same run.
-There are so many streams at most; a page that gets none asks again later, and can be read meanwhile.
+The number of streams is limited; a page that gets none asks again later, and can be read meanwhile.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ QUIET: Final = 30
 """After this many looks without a change a comment is sent, so that a closed page is noticed."""
 
 MOST_STREAMS: Final = 512
-"""Pages notified per batch."""
+"""How many pages are notified of changes at once; a further page asks again later."""
 
 Look = Callable[[], Awaitable[tuple[str, bool]]]
 """Returns the state there is, and whether it is the last one."""
 
 
 class Watches:
-    """The looks of all streams: those at the same thing share one."""
+    """The looks of all streams; streams that look at the same thing share them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -48,7 +48,7 @@ class Watches:
         """Number of pages that are being notified."""
 
     async def look(self, what: str, look: Look, pause: float) -> tuple[str, bool]:
-        """Return what *look* sees, or has seen less than *pause* ago."""
+        """Return the result of *look*, or the last one if that is younger than *pause* seconds."""
         now = self._clock()
         known = self._seen.get(what)
         if known is None or (known[0] + pause <= now and known[1].done()):

@@ -1,4 +1,4 @@
-"""The page that changes the policy of one component in one run, with what that touches."""
+"""The page that changes the policy of one component in one run, and shows what that affects."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ def bars(row: Row, falls: Waterfall) -> list[BarShape]:
 
 
 def marks(run: Run) -> list[tuple[float, str]]:
-    """Return where on the slider events stand that one looks for: failures and waits; at most a hundred."""
+    """Return the places on the slider of the events that matter: failures and waits; at most a hundred."""
     log = run.memory.log
     found: dict[float, str] = {}
     for event in log:

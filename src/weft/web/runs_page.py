@@ -156,7 +156,7 @@ async def _workflows(source: Source, patience: float | None) -> list[str]:
 
 
 def _before(until: float | None) -> RunRecord | None:
-    """Return where a page begins that has only runs which were created before *until*."""
+    """Return where a page begins that has only runs that were created before *until*."""
     return None if until is None else RunRecord(id="", workflow="", created_at=until, updated_at=until)
 
 

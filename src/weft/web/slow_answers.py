@@ -1,5 +1,5 @@
 """
-Keeps answers that took long to compute, the longer the slower they were: a million runs are not counted at each look.
+Keeps answers that took long to compute, the longer the slower they were, so that a million runs are seldom counted.
 
     >>> answers = SlowAnswers()
     >>> async def main():
@@ -57,7 +57,7 @@ class SlowAnswers:
         """
         Return the answer to *question* as :meth:`get` does, if it is there within *seconds*.
 
-        Else return the one before, which may be old, or None if there is none.  The asking goes on.
+        Otherwise return the one before, which may be old, or None if there is none.  The computation goes on.
         """
         asking = asyncio.ensure_future(self.get(question, ask))
         asking.add_done_callback(looked_at)
@@ -72,8 +72,8 @@ class SlowAnswers:
         """
         Return the latest answer to *question*, which may be old, or the future of the first one.
 
-        An answer that is older than *at_least* seconds, or than what it cost is worth, is asked for again, and returned
-        by a later call.
+        An answer is kept for *at_least* seconds, and longer if it was slow.  After that it is computed again, for a
+        later call.
         """
         kept = self._kept.get(question)
         if (kept is None or kept[0] <= self._clock()) and question not in self._asking:
@@ -97,6 +97,6 @@ class SlowAnswers:
 
 
 def looked_at(asked: asyncio.Future[Any]) -> None:
-    """An error that no caller waits for is not a warning of the loop: the question is asked again."""
+    """Look at the error of *asked*, so that asyncio does not warn of it: the question will be asked again."""
     if not asked.cancelled():
         asked.exception()

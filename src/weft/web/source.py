@@ -208,9 +208,9 @@ class Source:
 
     async def view(self, record: RunRecord, run: Run, name: Hashable, look: Callable[[], T]) -> T:
         """
-        Return what *look* makes of *run*, which is not changed by that.
+        Return the result of *look* for *run*, which must not change the run.
 
-        Of a long run it is made on a thread, so that other pages are answered meanwhile, and kept for a while.
+        For a long run it is computed on a thread, so that other pages are answered meanwhile, and kept for a while.
         """
         if record.head <= READ_WHOLE:
             return look()

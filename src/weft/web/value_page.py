@@ -1,5 +1,5 @@
 """
-A value of a run in parts: what the inspector fetches when a large one is opened, and what is copied as JSON.
+A value of a run in parts: the inspector fetches them when a large value is opened, and they are copied as JSON.
 
 The address says which: ``?component=`` and ``&element=`` whose value, ``&path=`` the part of it, ``&start=`` the first
 of its parts.
