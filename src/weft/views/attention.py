@@ -104,9 +104,9 @@ def undriven(
     record: RunRecord, *, workers: int | None = None, modules: Sequence[str] = (), option: str = ""
 ) -> Undriven | None:
     """
-    Return that no process drives the run of *record*, and how it goes on; None if all is well with that.
+    Return what to report if no process drives the run of *record*, and how it goes on; None if nothing is wrong.
 
-    A run of a fleet needs none while it waits: as long as a worker is alive, all is well with it.
+    In a fleet, a run may be without a process as long as a worker is alive.
 
     Args:
         record: as the store lists it, where an owner is named only if it is alive.
@@ -179,7 +179,7 @@ def attention(run: Run, record: RunRecord, *, now: float, left: Undriven | None 
     Args:
         record: what the store knows of the run.
         now: the present, in seconds since the epoch.
-        left: what :func:`undriven` says of it.
+        left: the result of :func:`undriven` for it.
     """
     progress = progress_of(run.memory)
     found = [

@@ -1,5 +1,5 @@
 """
-The modules that have the code of a run, as its definition names them: what ``--import`` has to say.
+The modules with the code of a run, as its definition names them, for the option ``--import``.
 
     >>> from weft import Workflow, step
     >>> from textwrap import dedent

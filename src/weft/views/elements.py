@@ -1,5 +1,5 @@
 """
-The elements of a map, as one component saw them: how they ended, how long they took, and a page of those one looks for.
+The elements of a map, as one component saw them: how they ended, how long they took, and a page of those that match.
 
     >>> from weft import Runner, Workflow, each, step
     >>> with Runner() as runner:
@@ -32,7 +32,7 @@ _WORST: Final = {"failed": 0, "cancelled": 1, "gated": 2, "skipped": 2}
 
 
 class Element(msgspec.Struct, frozen=True):
-    """One element: the event with which the component was done with it, and what came of it."""
+    """One element: the event with which the component ended for it, and the outcome."""
 
     index: int
     seq: int

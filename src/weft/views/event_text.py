@@ -31,13 +31,13 @@ Show: TypeAlias = Callable[[Any], str]
 
 
 def details(event: Any, show: Show = shown) -> str:
-    """Return what *event* says beside its name and its component."""
+    """Return the details of *event*, without its name and its component."""
     words = WORDS.get(kind_of(event))
     return "" if words is None else words[1](event, show)
 
 
 def sentence(event: Any, show: Show = shown) -> str:
-    """Return what *event* says where its name is not shown."""
+    """Return *event* as a sentence, for places where its name is not shown."""
     words = WORDS.get(kind_of(event))
     if words is None:
         return type(event).__name__
@@ -57,7 +57,7 @@ class Sentence(NamedTuple):
 
 def sentence_in_time(event: Any, show: Show = shown) -> Sentence:
     """
-    Return what *event* says, where a time that it names is counted from the event.
+    Return *event* as a sentence in which a time is counted from the event.
 
     >>> from weft.core import events as ev
     >>> sentence_in_time(ev.TimerStarted(4, "approved", (3,), due=3_600.0, at=60.0))

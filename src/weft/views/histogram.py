@@ -1,8 +1,8 @@
 """
-Runs over time, as bars: what goes well stands on the line, what does not hangs below it.
+Runs over time, as bars: failed and parked runs hang below the line, all others stand on it.
 
-Three failures among ten thousand runs would be invisible in one stack.  So failed and parked runs hang below the line
-at a height that says only that there are some; their number is in the title.
+Three failures among ten thousand runs would be invisible in one stack.  So the bars below the line have a fixed height,
+which says only that there are some; their number is in the title.
 
     >>> bars = histogram_bars({(0, "completed"): 10, (2, "failed"): 1}, periods=3)
     >>> [(bar.good, bar.bad) for bar in bars]

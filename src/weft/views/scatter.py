@@ -1,5 +1,5 @@
 """
-Runs as points: when each began, and how long it took, on a scale on which ten times as long is one step higher.
+Runs as points: when each began and how long it took, the latter on a logarithmic scale.
 
     >>> points = scatter([("a", "completed", 0.0, 1.0), ("b", "failed", 50.0, 100.0)], begin=0.0, end=100.0)
     >>> [(point.id, point.x, point.y) for point in points.points]

@@ -62,7 +62,7 @@ def shown(value: object, longest: int | None = LONGEST) -> str:
 
 def short_type(name: str) -> str:
     """
-    Return the name of an error without its module, which is where one looks second.
+    Return the name of an error without its module.
 
     >>> short_type("myapp.payments.CardDeclined"), short_type("ValueError")
     ('CardDeclined', 'ValueError')

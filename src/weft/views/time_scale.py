@@ -114,8 +114,8 @@ def _folded(gaps: list[tuple[float, float]], whole: float) -> list[tuple[float, 
     """
     Return the *gaps* to fold, in order.
 
-    The longest is looked at first, and what was folded no longer counts for the whole: of a week and an hour without
-    work in a run that works for a second, both are folded.
+    The longest is tested first, and what was folded no longer counts for the whole: in a run that works for a second
+    and is idle for a week and for an hour, both gaps are folded.
     """
     folded: list[tuple[float, float]] = []
     left = whole

@@ -1,5 +1,5 @@
 """
-A value as a tree that can be folded: what a page shows of it, with types and sizes.
+A value as a tree that can be folded: the parts that a page shows, with types and sizes.
 
     >>> tree = value_tree({"lines": [1, 2, 3], "to": "ada"})
     >>> tree.text, [(child.label, child.text) for child in tree.children]

@@ -118,7 +118,7 @@ class Waterfall(msgspec.Struct, frozen=True):
         """
         How much time passed for each reason that occurs.
 
-        What several components, or elements of a map, spent at once counts once: no reason takes more than the run.
+        Time that several components, or elements of a map, spent at once counts once: no reason exceeds the run.
         """
         found: dict[Reason, float] = {}
         for reason in REASONS:
@@ -131,7 +131,7 @@ class Waterfall(msgspec.Struct, frozen=True):
 
 
 def _exact(row: Row, reason: Reason) -> float:
-    """Return how much time *row* took for *reason*; of one activation the log knows that better than its bars."""
+    """Return how much time *row* took for *reason*; for a single activation the log is more exact than its bars."""
     if row.activations <= 1:
         return row.seconds.get(reason, 0.0)
     return sum(bar.end - bar.start for bar in row.bars if bar.reason == reason)
@@ -377,7 +377,7 @@ class _Reading:
         self._add(key, bars)
 
     def _goes_on(self, at: float) -> None:
-        """Something began to run again *at* this time: until then the run was stopped, if it was."""
+        """Note that something ran again *at* this time, which ends a stop of the run, if it was stopped."""
         if self._stops and self._stops[-1].end is None:
             self._stops[-1] = Stop(self._stops[-1].begin, max(at, self._stops[-1].begin))
 
