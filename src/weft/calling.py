@@ -71,7 +71,7 @@ def attempt(runnable: Runnable) -> Outcome:
     """
     Run *runnable* on a worker: even ``SystemExit`` and the like are only the outcome of this attempt.
 
-    It is called in a separate context, which ends with it, so the outer runnable need not be announced again.
+    It is called in a separate context that ends with the call, so the outer runnable need not be announced again.
     """
     started = perf_counter_ns()
     try:

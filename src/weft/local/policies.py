@@ -54,7 +54,7 @@ def policies_in_memory(run: Run, clock: Clock | None = None) -> RunPolicies:
 
 def policies_of(run: Run) -> RunPolicies | None:
     """
-    Return the policies of *run*; None if it has neither rules nor a deadline, nor attempts from before.
+    Return the policies of *run*; None if it has no rules, no deadline and no earlier attempts.
 
     Raises:
         InvalidPolicy: as :func:`policies_in_memory`.
@@ -70,7 +70,7 @@ def policy_of(run: Run, policies: RunPolicies, activation: Activation) -> tuple[
     """
     Return the policy of *activation*, and whether it matters before a failure.
 
-    So does the deadline of its input, and attempts that were made before the run was restored.
+    The deadline of its input matters too, and so do attempts that were made before the run was restored.
     """
     policy, matters_before = policies.of(activation)
     memory = run.memory
@@ -97,7 +97,7 @@ def note_failed(run: Run, failed: AttemptFailed) -> None:
     """
     Record that an attempt has *failed* and that another one follows, unless it was removed from *run* meanwhile.
 
-    Not of an external step: its token stays in force for the next attempt, and the events about it are what counts.
+    Nothing is recorded for an external step: its token stays in force for the next attempt, and its own events count.
     """
     memory, key = run.memory, (failed.component, failed.inputs)
     is_external = memory.external is not None and memory.external.get(key) is not None

@@ -36,7 +36,7 @@ class Timers:
             self._push(key, due)
 
     def look(self) -> None:
-        """Begin what waits since the last look, and end what is due now."""
+        """Begin the waits that are new since the last call, and end what is due now."""
         now = self.clock.time()
         if self._run.memory.newly_waiting:
             self._begin(now)
@@ -51,7 +51,7 @@ class Timers:
         return min(max(0.0, self._heap[0][0] - self.clock.time()), LONGEST)
 
     def slept(self, seconds: float) -> None:
-        """End what is due after a sleep of *seconds*, also if the clock was set back meanwhile."""
+        """End what is due after a sleep of *seconds*, even if the clock was set back meanwhile."""
         now, waiting = self.clock.time(), self._run.memory.waiting or {}
         if self._awaited is not None and self._heap and self._heap[0] is self._awaited and seconds < LONGEST:
             due, _, key = self._awaited

@@ -239,7 +239,7 @@ def _with_owner(error: UnencodableValue, event: Any) -> UnencodableValue:
 
 def check_encodable(value: object, component: str) -> None:
     """
-    Refuse a value of *component* that cannot be written, before anything uses it.
+    Refuse a value of *component* that cannot be written, before anything uses the value.
 
     Raises:
         UnencodableValue: the error names the component and the path.

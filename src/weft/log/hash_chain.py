@@ -127,7 +127,7 @@ def references(bodies: Iterable[bytes]) -> References:
 
 
 def may_refer(body: bytes) -> bool:
-    """Whether a segment may refer to something; most do not, and of these it costs a microsecond to tell."""
+    """Whether a segment may refer to something; for most segments, which do not, this takes a microsecond."""
     return _REFERENCE(body) is not None
 
 

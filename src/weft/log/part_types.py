@@ -30,7 +30,7 @@ _NARROWER: dict[Any, dict[str, Any]] = {Within: {"matcher": Matcher}, Leaf: {"co
 
 def check(kind: Any, fields: Mapping[str, Any]) -> None:
     """
-    See that *fields* are of the types that the record *kind* has for them.
+    Check that *fields* are of the types that the record *kind* has for them.
 
     Raises:
         CorruptLog: one is not.

@@ -229,7 +229,7 @@ class Writer:
             self.record(taken)
 
     def structure(self) -> dict[str, Any]:
-        """Return the structure of the memory, and know afterwards which events it refers to."""
+        """Return the structure of the memory, and collect the events that it refers to."""
         memory = A_MEMORY.write(self, self._memory, None)
         self._lineage.know_origins(self._origins)
         for seq in self._latest.values():

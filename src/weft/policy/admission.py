@@ -52,7 +52,7 @@ class Admission:
         return has_turn
 
     def leave(self, *, ok: bool | None) -> None:
-        """Release what was taken.  *ok*: whether the attempt succeeded; None if it was never made, or never ended."""
+        """Release what was taken.  *ok* is whether the attempt succeeded; None if it was never made, or never ended."""
         if self._holds:
             self._leave_place()
         if self._wants_turn:

@@ -111,7 +111,7 @@ def given_back(late: float, *, timeout: float, given: float) -> float:
     Return the grace left, in seconds, for an attempt that has timed out (0: end it now).
 
     While other code blocks the event loop, no outcome can be collected and no coroutine continues: an attempt that
-    would have ended in time must not be timed out for that.  So it gets back the time it has lost, which is how *late*
+    would have ended in time must not be timed out for that.  So it gets back the time that it lost, which is how *late*
     its timer fired.  The sum of what was *given* is never more than its *timeout*, so a hanging attempt ends.
 
     >>> given_back(0.001, timeout=1.0, given=0.0), given_back(0.5, timeout=1.0, given=0.0)

@@ -127,7 +127,7 @@ def conduct(
 
 
 def _own_key(given: object) -> str:
-    """Return the key that a policy has *given*; a key that says nothing would be the same for all runnables."""
+    """Return the key that a policy has *given*; refuse an empty one, which would be the same for all runnables."""
     if given is None or given == "":
         raise InvalidPolicy(f"the idempotency_key function returned {given!r}; it must return text that names the work")
     return str(given)

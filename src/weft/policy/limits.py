@@ -203,7 +203,7 @@ def rate_wait(rate: RateLimit, state: RateState | None, *, now: float) -> float:
 
 
 def rate_taken(rate: RateLimit, state: RateState | None, *, now: float) -> tuple[RateState, bool]:
-    """Take a turn at *now*, if one is free; return whether it was.  What takes a turn starts at once."""
+    """Take a turn at *now*, if one is free; return whether it was.  A runnable that takes a turn starts at once."""
     state = state or RateState()
     if rate_wait(rate, state, now=now) > EARLY:
         return state, False

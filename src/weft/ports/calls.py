@@ -1,5 +1,5 @@
 """
-A call for workers: runs are free and due, and as many workers as there are runs should look, not all.
+A call for workers: some runs are free and due, and as many workers as there are such runs should look, not all.
 
 A call reaches all workers of a database, since PostgreSQL wakes every listener, whatever the channel.  Each worker
 computes from a random number in the call whether it should answer: workers that serve the same are ordered by their

@@ -1,8 +1,8 @@
 """
-The port of stores that tell when runs change that other processes drive.
+The port of stores that announce changes of runs that other processes drive.
 
-What it tells is a hint, which may be lost or repeated: a caller that waits looks at the run, and looks again now and
-then without a notification.
+A notification is a hint, which may be lost or repeated: a caller that waits looks at the run, and looks again now and
+then without one.
 """
 
 from __future__ import annotations

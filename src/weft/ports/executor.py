@@ -77,7 +77,7 @@ class Executor(Protocol):
         """
         Return when *ticket* began to run, by ``time.monotonic``; None while it waits, and after it has ended.
 
-        Where it runs elsewhere, this is when the news of it came.
+        If it runs elsewhere, this is when this process learnt of it.
 
         A timeout counts from here: time spent waiting for a worker does not count.
         """
@@ -140,7 +140,7 @@ class LendingExecutor(Executor, Protocol):
 @runtime_checkable
 class LeavingExecutor(Executor, Protocol):
     """
-    An executor that another process can take over from: what it was given, it keeps where the others find it.
+    An executor that another process can take over from: it keeps its work where other processes find it.
 
     Its outcomes have a receipt; the log keeps an outcome and ends the receipt in one transaction.
     """

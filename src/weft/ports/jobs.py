@@ -59,7 +59,7 @@ class JobStore(Protocol):
         """
         Return rows that are due, those that are due longest first.
 
-        A store that many machines share answers by its own clock, and does not regard *now*.
+        A store that many machines share goes by its own clock, and ignores *now*.
         """
         ...
 

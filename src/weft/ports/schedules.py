@@ -55,7 +55,7 @@ class ScheduleStore(Protocol):
         """
         Return rows that start one of *workflows* and are due, *limit* at most, those that are due longest first.
 
-        A store that many machines share answers by its own clock, and does not regard *now*.
+        A store that many machines share goes by its own clock, and ignores *now*.
         """
         ...
 

@@ -5,7 +5,7 @@ The port of steps that any worker of a fleet may run (ADR 53): rows that an owne
        ▲                    │
        └── put back, or the lease of the worker is over
 
-The *fence* of a row is raised with each claim.  What is said of an earlier claim is ignored.
+The *fence* of a row is raised with each claim.  Reports about an earlier claim are ignored.
 """
 
 from __future__ import annotations

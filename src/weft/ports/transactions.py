@@ -43,7 +43,7 @@ class OpenTransaction(Protocol):
 
     async def check(self, run: RunId) -> None:
         """
-        See that it could be committed with an append of *run*: no constraint is violated, and it has not ended.
+        Check that it could be committed with an append of *run*: no constraint is violated, and it has not ended.
 
         Raises:
             Exception: it could not; whatever it is, the attempt has failed with it.

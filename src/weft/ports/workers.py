@@ -1,5 +1,5 @@
 """
-The workers of a fleet, as others know them.
+The workers of a fleet, as other processes see them.
 
 A wish is what an operator asks of a worker, as one text: the action, and after ``by`` the name of the operator.
 
@@ -32,7 +32,7 @@ def is_drain(wanted: str) -> bool:
 
 
 def wished_by(wanted: str) -> str:
-    """Return who has a wish; empty if that is not known."""
+    """Return the name of the operator who has a wish; empty if that is not known."""
     return wanted.removeprefix(_BY) if wanted.startswith(_BY) else ""
 
 
