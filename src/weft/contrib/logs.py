@@ -46,7 +46,7 @@ class RunFilter(logging.Filter):
 
 def add_run(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """
-    Add the run to *event*, as a processor of structlog; nothing outside of a component.
+    Add the run to *event*, as a processor of structlog; outside of a component, add nothing.
 
     >>> add_run(None, "info", {"event": "started"})
     {'event': 'started'}

@@ -11,7 +11,7 @@ Metrics for Prometheus; needs the extra ``prometheus``.
     >>> 'weft_runs_stopped_total{status="completed",workflow="sizes"} 1.0' in page
     True
 
-How the registry is shown is up to the application: ``prometheus_client.start_http_server(9100)`` is enough for many.
+The application serves the registry; ``prometheus_client.start_http_server(9100)`` is enough for many.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Collector(CollectorBase):
             raise
 
     def close(self) -> None:
-        """Count no more, and show nothing more."""
+        """Stop counting, and take the metrics out of the registry."""
         detach(HANDLER)
         self._registry.unregister(self)
 

@@ -20,7 +20,7 @@ class AttemptHandle(Protocol):
 
     @property
     def run(self) -> Hashable:
-        """The run, in a form that distinguishes it from runs of the same id in other runners of this process."""
+        """The run, in a form that distinguishes it from runs with the same id in other runners of this process."""
         ...
 
     @property

@@ -1,7 +1,7 @@
 """
 Tools for testing workflows, stores and executors.
 
-All of it is imported when it is used: the contracts need pytest, and the pytest plugin should cost nothing.
+Each of them is imported when it is used: the contracts need pytest, and the pytest plugin should cost nothing.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class DurabilityReport(msgspec.Struct, frozen=True):
-    """The result of :func:`check_durability`; as text it is what one wants to read."""
+    """The result of :func:`check_durability`; ``str`` of it is a text for people."""
 
     workflow: str
     cases: int
@@ -156,7 +156,7 @@ def check_durability(
     Run *workflow* once without a fault and then once with each fault, and report where a run came to something else.
 
     A step may be executed again after a fault, so its effects must be idempotent; that is reported, and not a failure.
-    Functions are called for real, again and again: give the workflow effects that a test can have.
+    The functions are really called, many times: give the workflow only effects that a test may have.
 
     Args:
         inputs: all of them are sent to one run, which then finishes.
@@ -165,11 +165,11 @@ def check_durability(
         context: the context of the run.
         children: the workflows that its steps start.
         ignore: components that make something else every time; what follows from them is not compared either.
-        compare: says of a component and two values whether they are the same; equality if not given.
-        max_cases: how many faults are tried at most; of more, so many are drawn.
+        compare: a function of a component and two values that returns whether they are the same; equality if not given.
+        max_cases: how many faults are tried at most; if there are more, this many are drawn.
         seed: draws them, and the orders of completions.
         only: the name of one fault, as a report says it, to repeat it alone.
-        threads: whether plain functions wait for child runs, for which they need a thread.
+        threads: whether plain functions wait for child runs, so that they need threads.
         raises: whether differences raise; if not, the report has them.
 
     Raises:
@@ -253,7 +253,7 @@ class _World(msgspec.Struct, frozen=True):
     threads: bool
 
     def run(self, case: Case, seed: int) -> _Came:
-        """Return what comes of the workflow with this fault."""
+        """Return the run of the workflow with this fault."""
         return _Running(self, case, seed).run()
 
 
@@ -436,7 +436,7 @@ def _check_alive(connection: Connection) -> None:
 
 
 def _untold(_: str) -> None:
-    """Tell nothing: a report has no story."""
+    """Do nothing: a report has no story."""
 
 
 def _moment(case: Case) -> float:
@@ -485,7 +485,7 @@ class _Comparison:
         self._components = [name for name in workflow.components if name not in self._ignored]
 
     def differences(self, came: _Came, case: Case) -> Iterator[Difference]:
-        """Yield what is another than in the run without a fault."""
+        """Yield the differences from the run without a fault."""
         if came.status != self._plain.status:
             found = came.status if not came.error else f"{came.status}: {came.error}"
             yield Difference("the status", self._plain.status, found, case)

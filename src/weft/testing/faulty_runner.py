@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _MOMENT: Final = 0.05
 _TRIES: Final = 100
-"""Most times that the wait passes until a failed append is tried again."""
+"""How often time is advanced, at most, until a failed append has been tried again."""
 
 
 class FaultyTestRunner(TestRunner):

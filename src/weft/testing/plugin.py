@@ -84,7 +84,7 @@ def weft_store(tmp_path: Path) -> SQLiteStore:
 
 
 def _said(marker: pytest.Mark) -> tuple[int, float]:
-    """Return the seed and the share of calls that the marker names, or a new seed."""
+    """Return the seed and the share of calls that the marker names; a new seed if it names none."""
     unknown = sorted(set(marker.kwargs) - {"seed", "share"})
     if marker.args or unknown:
         raise pytest.UsageError(f"@pytest.mark.{MARKER} takes seed= and share=, not {[*marker.args, *unknown]}")

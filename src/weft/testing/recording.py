@@ -49,7 +49,7 @@ class Write:
 
 class RecordingStore(WrappedStore):
     """
-    Keeps every append that *inner* has written, in order, in :attr:`writes`; refused and failed ones are not there.
+    Keeps every append that *inner* has written, in order, in :attr:`writes`, without those that were refused or failed.
 
     *decode* returns the events of an append, for :attr:`Write.events`.  Without it they are read as Weft writes them,
     with the definitions and large values that have passed through this store.

@@ -58,7 +58,7 @@ class LoopClock:
 
 
 class InlineLoop(VirtualLoop):
-    """A virtual loop that does at once what would be done on a thread, such as writing a file: no time passes."""
+    """A virtual loop that calls at once what would run on a thread, such as writing a file: no time passes."""
 
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override] # noqa: ARG002
         """Call *func* here and now; return a future that is done."""

@@ -68,7 +68,7 @@ class WrappedStore:
         return f"{type(self).__name__}({self.inner!r})"
 
     async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:  # noqa: ARG002 - for subclasses
-        """Make the call of this name; override it to do something else too."""
+        """Make the call with this name; subclasses override it to do something else too."""
         return await act()
 
     @property

@@ -12,7 +12,7 @@ Spans and metrics for OpenTelemetry; needs the extra ``otel``.
     >>> [span.name for span in exporter.get_finished_spans()]
     ['start sizes', 'size', 'stop sizes']
 
-One call is for all runners of the process.  Without it, nothing of this is imported or costs anything.
+One call covers all runners of the process.  Without it, none of this is imported, and it costs nothing.
 docs/adr/0030-spans-of-attempts.md says which spans there are, and why.
 """
 

@@ -98,7 +98,7 @@ def instrument(
 
 
 def uninstrument() -> bool:
-    """Make no more spans and metrics; return whether there was something to end."""
+    """Stop making spans and metrics; return whether there was something to end."""
     with _lock:
         if not _present:
             return False

@@ -36,7 +36,7 @@ class Meters:
         record(self, event, measurements, metadata)
 
     def close(self) -> None:
-        """Report no more levels."""
+        """Stop reporting levels."""
         _reading.clear()
 
     def count(self, metric: Metric, labels: Labels) -> None:

@@ -7,8 +7,8 @@ The contract of executors, as tests to inherit.
             return MyExecutor(capacity=20)
 
 :class:`ExecutorContract` holds for all executors; :class:`ConcurrentExecutorContract` for those that run work while
-their owner does something else.  The executor is passed in unopened, accepts from 4 to 1,000 tickets and runs at least
-two at once.  Nothing here waits for time to pass: slow steps wait at a gate (``weft.testing.contracts.gate``).
+their owner does something else.  The executor is passed in unopened, has a capacity of 4 to 1,000 tickets and runs at
+least two at once.  Nothing here waits for time to pass: slow steps wait at a gate (``weft.testing.contracts.gate``).
 
 This module is public API: a stricter contract is a breaking change and is announced as one.
 """

@@ -1,5 +1,5 @@
 """
-The contract of executors that lend slots.
+The contract of executors whose attempts can lend their slots.
 
     class TestMyExecutor(LendingExecutorContract):
         @pytest.fixture

@@ -136,7 +136,7 @@ class AttemptLog:
         return self._asked.get(key, [])
 
     def deleted(self, run: str) -> None:
-        """Note that *run* was deleted: one that has its id later has done nothing yet."""
+        """Note that *run* was deleted: a later run with its id has done nothing yet."""
         self.executions = [each for each in self.executions if each.run != run]
         for key in [key for key, begun in self._by_key.items() if begun[0].run == run]:
             del self._by_key[key]

@@ -2,7 +2,7 @@
 The connection of a simulated process to its store, which may fail, report a false failure, be slow, and die.
 
 The data are in *inner*; only what it has written survives.  The next connection finds all runs free, as after the
-death of a real process.  A connection tells *seen* what was committed, whether or not the process got the answer.
+death of a real process.  A connection notifies *seen* of what was committed, whether or not the process got the answer.
 """
 
 from __future__ import annotations
