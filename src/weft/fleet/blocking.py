@@ -62,8 +62,8 @@ class Client(BlockingScheduleCommands, BlockingJobCommands):
         timeout: float = 60.0,
     ) -> None:
         self._inner = AsyncClient(dsn, schema=schema, prepared=prepared, timeout=timeout)
-        self._door = threading.Lock()
-        """Held to begin and to end."""
+        self._opening = threading.Lock()
+        """Held while it is opened or closed."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = self._is_open = False
         self._end: Callable[[], object] = lambda: None
@@ -76,7 +76,7 @@ class Client(BlockingScheduleCommands, BlockingJobCommands):
 
     def open(self) -> Self:
         """Connect; do nothing if it is open already."""
-        with self._door:
+        with self._opening:
             if not self._is_open:
                 self._call_in(self._begun(), self._inner.open())
                 self._is_open = True
@@ -84,7 +84,7 @@ class Client(BlockingScheduleCommands, BlockingJobCommands):
 
     def close(self) -> None:
         """Disconnect; calls that wait raise ``RunnerClosed``."""
-        with self._door:
+        with self._opening:
             self._is_closed = True
             self._loop = None
         self._end()
@@ -100,7 +100,7 @@ class Client(BlockingScheduleCommands, BlockingJobCommands):
         self.close()
 
     def _begun(self) -> asyncio.AbstractEventLoop:
-        """Return the loop, which begins with the first call; the door is held."""
+        """Return the loop, which the first call starts; called while *_opening* is held."""
         if self._is_closed:
             raise RunnerClosed(again=True)
         if self._loop is None:
@@ -121,7 +121,7 @@ class Client(BlockingScheduleCommands, BlockingJobCommands):
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            with self._door:
+            with self._opening:
                 loop = self._begun()
         except BaseException:
             work.close()

@@ -50,8 +50,8 @@ _log = logging.getLogger("weft.fleet")
 
 TASKS: Final = 32
 """Steps of other workers that a worker executes at once, unless it is given another number."""
-UNHURRIED: Final = 7 * 24 * 3600.0
-"""Seconds that steps in flight get where nothing hurries them."""
+DRAIN_GRACE: Final = 7 * 24 * 3600.0
+"""How many seconds steps in flight get to end when a worker drains, or lets a run go."""
 
 
 class FleetStore(LogStore, InboxStore, QueueStore, ScheduleStore, LimitStore, TaskStore, Protocol):
@@ -230,7 +230,7 @@ class FleetRunner(AsyncRunner):
 
     async def _let_go(self, run: str) -> None:
         try:
-            await self.stop(run, grace=UNHURRIED)
+            await self.stop(run, grace=DRAIN_GRACE)
         except StoreError as error:
             _log.warning("run %r was let go, and not all of it could be written: %s", run, error)
 

@@ -43,7 +43,7 @@ from weft.fleet import registry as known_workflows
 from weft.fleet.client import AsyncClient
 from weft.fleet.clock import SKEW, FleetClock
 from weft.fleet.elsewhere import Elsewhere
-from weft.fleet.runner import TASKS, UNHURRIED, FleetRunner
+from weft.fleet.runner import DRAIN_GRACE, TASKS, FleetRunner
 from weft.ports.queue import QUEUE
 from weft.ports.workers import Load, Served, is_drain
 from weft.runner.jobs.loop import JobLoop
@@ -60,7 +60,7 @@ _PAGE_GRACE = 5.0
 """Seconds that a page of a job gets to end when a worker stops; another worker goes on when its time is over."""
 _UNSURE = "the database has not renewed its lease in time"
 _FOR_GOOD = (NewerStore, InvalidStoreOption, InvalidOption, ReadOnlyStore)
-"""Errors that trying again does not cure."""
+"""Errors that trying again does not resolve."""
 
 State = Literal["new", "opening", "working", "draining", "drained", "closing", "stopped"]
 
@@ -256,7 +256,7 @@ class FleetWorker:
             _log.info("worker %s is ready", self.id)
             await self._claim_all(store, runner)
             if self._shall_drain(store) and not self._is_stopping:
-                self.state, grace = "draining", UNHURRIED
+                self.state, grace = "draining", DRAIN_GRACE
                 _log.info("worker %s drains: it lets %d runs go", self.id, runner.active)
                 self._say(store)
                 store.renew_soon()

@@ -56,8 +56,8 @@ from weft.typing import In, Out, PoliciesMode
 
 T = TypeVar("T")
 
-LAST_WORDS = 1.0
-"""Seconds that tasks left in a closed runner's loop get for cleanup."""
+CLEANUP_SECONDS = 1.0
+"""How many seconds the tasks that are left in the loop of a closed runner get for cleanup."""
 
 _log = logging.getLogger("weft.runner")
 
@@ -116,12 +116,12 @@ class Runner(BlockingScheduleCommands):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_over = threading.Event()
-        self._door = threading.Lock()
-        """Held to open and to close."""
+        self._opening = threading.Lock()
+        """Held while it is opened or closed."""
         self._is_closing = False
         """Whether some thread is closing it."""
-        self._gate = threading.Lock()
-        """Held to hand something to the loop, and to say that it takes nothing more."""
+        self._handing_over = threading.Lock()
+        """Held while something is handed to the loop, and while the loop is closed to that."""
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class Runner(BlockingScheduleCommands):
             StoreError: the store cannot be used.
         """
         self._check_thread()
-        with self._door:
+        with self._opening:
             if self._loop is None:
                 loop, self._is_over = asyncio.new_event_loop(), threading.Event()
                 self._thread = threading.Thread(
@@ -169,7 +169,7 @@ class Runner(BlockingScheduleCommands):
             if self._is_closing:
                 with suppress(RunnerClosed):  # the other thread was faster
                     self._close(grace)
-            with self._door:
+            with self._opening:
                 if self._loop is None:
                     return
                 self._is_closing = True
@@ -195,7 +195,7 @@ class Runner(BlockingScheduleCommands):
         self.close()
 
     def _end(self) -> None:
-        with self._gate:
+        with self._handing_over:
             loop, self._loop = self._loop, None
         if loop is not None and self._thread is not None:
             self._is_over.set()
@@ -224,7 +224,7 @@ class Runner(BlockingScheduleCommands):
             raise
 
     def _handed(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        with self._gate:
+        with self._handing_over:
             thread = self._thread
             is_here = thread is not None and thread.is_alive()  # a forked process has no such thread
             if self._loop is not None and is_here and threading.current_thread() is not thread:
@@ -827,7 +827,7 @@ def _live(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:
                 loop.run_forever()
             except (KeyboardInterrupt, SystemExit):  # no person's: those come to the main thread
                 _log.exception("something in the loop of a runner wants to end the program; the runner goes on")
-        loop.run_until_complete(_last_words())
+        loop.run_until_complete(_cancel_left_tasks())
     finally:
         loop.close()
 
@@ -836,10 +836,10 @@ async def _closed(items: AsyncGenerator[Any, None]) -> None:
     await items.aclose()
 
 
-async def _last_words() -> None:
+async def _cancel_left_tasks() -> None:
     """Cancel the remaining tasks of the loop, so that their callers get an error; abandon those that do not end."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
     if left:
-        await asyncio.wait(left, timeout=LAST_WORDS)
+        await asyncio.wait(left, timeout=CLEANUP_SECONDS)

@@ -321,7 +321,7 @@ class _Running:
         dies = (case.number, moment)
         is_killed = is_first and case.kind in ("kill before", "kill during")
         inner = FaultyStore(self.store, script)
-        return _Counted(inner, self.dice, Weather(), _untold, self.committed, dies if is_killed else None)
+        return _Counted(inner, self.dice, Weather(), _ignore, self.committed, dies if is_killed else None)
 
     async def _process(self, connection: Connection) -> str:
         world = self.world
@@ -435,7 +435,7 @@ def _check_alive(connection: Connection) -> None:
         raise Crash
 
 
-def _untold(_: str) -> None:
+def _ignore(_: str) -> None:
     """Do nothing: a report has no story."""
 
 

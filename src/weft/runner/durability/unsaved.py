@@ -40,10 +40,10 @@ _EMPTY = Segment(b"", 0)
 _NONE = (0, 0)
 """Neither failures nor dead letters."""
 CONTINUED: Final = "continued as "
-"""How the reason of a run begins that another one continues."""
+"""The beginning of the reason of a run that another one continues."""
 
-_FORGETFUL = Encoder()
-"""Writes for all runs that have stored no large value, which is all there is to remember."""
+_SHARED_ENCODER = Encoder()
+"""The encoder of all runs that have stored no large value: an encoder remembers nothing else."""
 
 
 class UnsavedLog:
@@ -122,7 +122,7 @@ class UnsavedLog:
         """The unique key of a new run, if it is to have one."""
         self.version: str | None = None
         """The version of the workflow, if the store does not know it and it is not that of a new run."""
-        self._encoder = _FORGETFUL
+        self._encoder = _SHARED_ENCODER
         self._repeats_values = False
         """Whether values are being removed from the store, so that none of them counts as stored."""
         self._segment: Segment | None = None
@@ -195,7 +195,7 @@ class UnsavedLog:
         """Choose whether large values are written again: the store is about to remove some, or has removed some."""
         self._repeats_values = repeats
         if repeats:
-            self._encoder = _FORGETFUL
+            self._encoder = _SHARED_ENCODER
 
     def take(self, number: int) -> None:
         """The message with this *number* has become a part of the run: the next append takes it from the inbox."""
@@ -399,7 +399,7 @@ class UnsavedLog:
                 del self._encoded[seq]
         if self._segment is not None:
             if not self._repeats_values:
-                if self._encoder is _FORGETFUL:
+                if self._encoder is _SHARED_ENCODER:
                     self._encoder = Encoder()
                 self._encoder.stored(self._segment)
             self._segment = None

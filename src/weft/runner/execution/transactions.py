@@ -241,7 +241,7 @@ async def _commit(worker: Worker, inflight: InFlight, transaction: AttemptTransa
             await retry_while_unavailable(
                 partial(journal.flush, worker.id), while_=lambda: inflight.state == "committing"
             )
-            raise _Behind  # noqa: TRY301 - handled below, as other reasons to run it again
+            raise _UnstoredItems  # noqa: TRY301 - handled below, as other reasons to run it again
     except Exception as error:  # noqa: BLE001 - whatever it is, the attempt has failed
         if inflight.state == "committing":  # else it was given up meanwhile
             guard(worker, _not_committed, worker, inflight, outcome, error)
@@ -314,7 +314,7 @@ def _not_committed(worker: Worker, inflight: InFlight, outcome: Outcome, error: 
     worker.queue.move(inflight, "executing")
     transaction = inflight.transaction
     assert transaction is not None  # noqa: S101
-    if isinstance(error, _Behind) and inflight.repeats < MOST_REPEATS:
+    if isinstance(error, _UnstoredItems) and inflight.repeats < MOST_REPEATS:
         inflight.repeats += 1
         worker.attempts.make_again(inflight)
     elif not is_repeated(worker, inflight):
@@ -323,8 +323,8 @@ def _not_committed(worker: Worker, inflight: InFlight, outcome: Outcome, error: 
         worker.attempts.go_on_with(inflight, failed(runnable, error, outcome.duration_ns / 1e9))
 
 
-class _Behind(TransactionEnded):
-    """Items of streams of the run are not stored yet."""
+class _UnstoredItems(TransactionEnded):
+    """Items of streams of the run were not stored, so that the transaction could not be committed."""
 
     def __init__(self) -> None:
         super().__init__("items of streams of its run had to be stored first")

@@ -100,7 +100,7 @@ class Doorbell:
                     continue
                 seen = found
             else:
-                self._swallow()
+                self._drain()
             if self._is_closed:
                 return
             try:
@@ -108,7 +108,7 @@ class Doorbell:
             except RuntimeError:  # the loop is closed, and the store was not
                 return
 
-    def _swallow(self) -> None:
+    def _drain(self) -> None:
         """Read the datagrams that have arrived together with the first."""
         self._socket.setblocking(False)
         with suppress(BlockingIOError):
