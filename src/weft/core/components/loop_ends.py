@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
 
 Otherwise = Literal["fail", "last"]
-"""The end of a loop that has used all its turns and is not done: it fails, or returns its last value."""
+"""The result of a loop that has used all its turns and is not done: it fails, or returns its last value."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,7 +17,7 @@ from weft.core.draw.layers import Item
 
 ROUNDS: Final = 12
 STILL: Final = 0.5
-"""When nothing moves by more than this in a round, more rounds would not be seen."""
+"""When nothing moves by more than this in a round, more rounds would make no visible difference."""
 BETWEEN: Final = 30.0
 """The least distance between two boxes."""
 BESIDE: Final = 14.0

@@ -176,7 +176,7 @@ class Activation(msgspec.Struct, eq=False, gc=False):
 
 
 _HAS_GENERATIONS: Final = not sysconfig.get_config_var("Py_GIL_DISABLED")
-"""Whether the garbage collector can look at what is new alone; without, a look costs more than it saves."""
+"""Whether the garbage collector can look at new objects alone; if not, a look costs more than it saves."""
 
 
 def _seen(tuples: list[T]) -> list[T]:

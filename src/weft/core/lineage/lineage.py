@@ -105,7 +105,7 @@ NONE_NOTED: Final[frozenset[str]] = frozenset()
 _NO_EDITS: Final[Mapping[int, ev.AnyEvent]] = MappingProxyType({})
 
 _LAST = 8
-"""How many events are looked at before an index is made: nearly always one of them is what a run has come to."""
+"""How many of the last events are looked at before an index is made: nearly always one of them is the one asked for."""
 
 
 class Lineage:

@@ -183,7 +183,7 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     attempt: int = 1
     duration_ns: int = 0
     events: tuple[Activated, ...] = ()
-    """The life of the runnable under its policy; without a policy there is nothing to tell."""
+    """The events of the runnable under its policy; none without a policy."""
     on_failure: Literal["halt", "dead_letter", "compensate"] = "halt"
     run_id: str | None = None
     """The run it belongs to, so that no other one takes it."""
