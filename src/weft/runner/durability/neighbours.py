@@ -25,7 +25,7 @@ class Neighbour(Protocol):
 
 
 _runners: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, WeakSet[Neighbour]]]] = WeakKeyDictionary()
-"""By event loop and by id of the store: the open runners that use it; they keep the store, so its id stays its own."""
+"""By event loop and by id of the store: the open runners that use it; they keep the store, and with it the id."""
 
 
 def join(store: object, runner: Neighbour) -> None:

@@ -58,7 +58,7 @@ class Dispatcher:
     loop: asyncio.AbstractEventLoop
     monotonic: Callable[[], float]
     family: Family
-    """Starts the children of steps; the runtime brings it, since it is made of the workers of this dispatcher."""
+    """Starts the children of steps; set by the runtime, since it needs the workers of this dispatcher."""
     _thread: int
 
     def __init__(
@@ -127,7 +127,7 @@ class Dispatcher:
         self.policy_tables = policy_tables(executors)
         """By name of the executor that the plain functions of a run are for."""
         self._is_awake = self._is_due = False
-        """Whether something has ended, and whether the loop will come round to it."""
+        """Whether something has ended, and whether the loop will process it."""
 
     @property
     def is_busy(self) -> bool:

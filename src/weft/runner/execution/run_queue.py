@@ -21,13 +21,13 @@ from weft.core.fold.scope import Key
 from weft.runner.execution.inflight import TRANSITIONS, InFlight, State
 
 _NO_LINE: Final[deque[InFlight]] = deque(maxlen=0)
-"""The line of all runs that rest: an empty deque takes 760 bytes."""
+"""The queue that all runs without queued runnables share: an empty deque takes 760 bytes."""
 
 MOST_SPREAD: Final = 1_000
 """How many runnables of one run may be handed to other workers at once."""
 
 UNNOTED: Final = -1
-"""The barrier of a run whose log has to note that it was taken over, when the first of its runnables is to start."""
+"""The barrier of a run that was taken over, until its log notes that, when its first runnable is to start."""
 
 
 class RunQueue:

@@ -26,7 +26,7 @@ OperationKind: TypeAlias = Literal["cancel", "finish", "retry", "signal"]
 JobState: TypeAlias = Literal["running", "paused", "completed", "cancelled"]
 
 ENDED: Final[frozenset[JobState]] = frozenset({"completed", "cancelled"})
-"""Such a job does nothing more."""
+"""The states in which a job does nothing more."""
 DELETED: Final = "was deleted meanwhile"
 _NOTHING_FAILED: Final = "nothing has failed"
 

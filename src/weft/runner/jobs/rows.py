@@ -22,7 +22,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Job).decode
 
 _ORDER: Final[tuple[JobState, ...]] = ("running", "paused", "cancelled", "completed")
-"""Of a job in several databases, the first of these that one of them has is its state."""
+"""The state of a job in several databases is the first of these that it has in one of them."""
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -63,9 +63,9 @@ _log = logging.getLogger("weft.runner")
 PAGE: Final = 1000
 """How many messages are read at once."""
 UNREAD: Final = -1
-"""The number of the last message of a worker that came in after the present read of the store had begun."""
+"""In place of the number of the last message: the worker came in after the present read of the store had begun."""
 READING: Final = -2
-"""Message number used while a worker's inbox is first being read."""
+"""In place of the number of the last message: the inbox of the worker is being read for the first time."""
 AGAIN: Final = 1.0
 """Seconds until the inbox is read again, if the store could not be read."""
 
@@ -123,7 +123,7 @@ class Mailbox:
         self._end: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_rung = False
-        """Whether there may be more than the present look finds."""
+        """Whether there may be more messages than the present read finds."""
         self._later: asyncio.TimerHandle | None = None
         self._newcomers: list[Worker] = []
         """The workers that have come in since the present read of the store began."""

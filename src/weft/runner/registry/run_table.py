@@ -25,7 +25,7 @@ class Asleep(msgspec.Struct, frozen=True, eq=False, gc=False):  # there are very
     epoch: int | None = None
     """The epoch in which it is owned; None if it is to be acquired again, since deaths of owners are to be noted."""
     head: int = 0
-    """Then: the number of its last event."""
+    """The number of its last event, if *epoch* is known."""
 
 
 class RunTable:

@@ -73,7 +73,7 @@ class Sleepers:
         self._asleep = table.asleep
         self._due: dict[str, None] = {}
         self._kept: Counter[str] = Counter()
-        """By run: how many callers are about to change it; otherwise two of them could evict each other's for ever."""
+        """By run: how many callers are about to change it, which keeps it: two could evict each other's runs."""
         self._task: asyncio.Task[None] | None = None
         self._later: asyncio.TimerHandle | None = None
         """Looks again at runs that had to stay, since a caller waited for them."""

@@ -26,7 +26,7 @@ AT_ONCE: Final = 100
 MOST_PENDING: Final = 1_000
 """How many firings wait for the end of the run before, at most; later ones are dropped."""
 RETRY: Final = 5.0
-"""Seconds until another process starts what was decided, if it may not have been started."""
+"""Seconds until another process starts the runs that were decided on, in case they were not started."""
 RECHECK: Final = 2.0
 """Seconds between two looks at whether the last run has finished, while firings wait for that."""
 
