@@ -256,4 +256,4 @@ class ListableWholeLogAdapter(WholeLogAdapter):
 
 
 _adapters: Final[WeakValueDictionary[int, WholeLogAdapter]] = WeakValueDictionary()
-"""By id of the store, which its adapter keeps, so that the id stays its own."""
+"""By id of the store; the adapter keeps the store, so no other one gets its id."""
