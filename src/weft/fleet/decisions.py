@@ -31,7 +31,7 @@ _LONG_LIFE: Final = 60.0
 
 
 SLACK: Final = 8
-"""How many runs a worker may have above its share, whatever that is, before it lets some go."""
+"""How many runs a worker may have above its share before it lets some go."""
 LET_GO: Final = 16
 """Most runs released per step of rebalancing: a fleet evens out slowly."""
 

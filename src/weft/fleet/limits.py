@@ -52,7 +52,7 @@ class _Places:
         """How many are in use, how many may be, and how many the database counts as taken."""
         self.sure_until = 0.0
         self.waiting = 0
-        """How many attempts have asked in vain since the last request."""
+        """How many attempts have asked for a place and got none since the last request."""
         self.share: int | None = None
         """How many places it should have, since other workers want more than they have; None if they do not."""
         self.not_before = 0.0
