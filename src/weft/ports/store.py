@@ -31,18 +31,18 @@ RunStatus: TypeAlias = Literal["running", "waiting", "idle", "parked", "complete
 """The states of a stored run; the last three are finished.  Only a failed run can be retried, and then goes on."""
 
 FINISHED: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})
-"""Such a run accepts no input, and nothing happens in it, unless it failed and is retried."""
+"""The statuses of finished runs: they accept no input, and nothing happens in them unless a failed one is retried."""
 
 DUE: frozenset[RunStatus] = frozenset({"running", "waiting"})
-"""Such a run has something to do, now or later: a process should own it."""
+"""The statuses of runs that have something to do, now or later: a process should own them."""
 
 AT_REST: frozenset[RunStatus] = frozenset({"idle", *FINISHED})
-"""Such a run has nothing left to do: it may be purged."""
+"""The statuses of runs that have nothing left to do: they may be purged."""
 
 NEVER: float = math.inf
-"""When a run is woken that no timer wakes."""
+"""The time at which a run is woken that no timer wakes."""
 NO_DEADLINE: tuple[float, float] = (NEVER, NEVER)
-"""The due times of a run in which nothing that is open has a deadline."""
+"""The due times of a run without an open deadline."""
 
 FIRST_EPOCH = 1
 """The epoch in which a run is created."""
