@@ -30,7 +30,7 @@ _WEIGHT: Final = 0.2
 _OVERHEAD: Final = 50e-6
 """Seconds that a runnable takes in any case."""
 _KNOWN: Final = 4096
-"""Of how many components the times are kept."""
+"""The number of components whose times are kept."""
 
 
 class Queue(Sized, Iterable[str], Protocol):
