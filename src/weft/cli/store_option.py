@@ -42,7 +42,7 @@ class StoreUrl(msgspec.Struct, frozen=True):
 
     text: str
     is_given: bool = True
-    """Whether the command line names it; else it is found again without."""
+    """Whether the command line names it; if not, a later command finds it in the same way."""
 
     @property
     def file(self) -> Path | None:
