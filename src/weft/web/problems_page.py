@@ -37,7 +37,7 @@ MOST: Final = 500
 MOST_ENDANGERED: Final = 50
 """How many runs with a deadline in danger are shown."""
 MOST_WORKFLOWS: Final = 20
-"""Of how many workflows with open runs it is said what takes longer than usual."""
+"""The number of workflows with open runs for which the page shows what takes longer than usual."""
 LATE: Final = 100
 """How many runs of a workflow are looked at for that."""
 OPEN: Final[tuple[RunStatus, ...]] = ("waiting", "running")

@@ -36,7 +36,7 @@ Kept = tuple[str, int, int, str]
 """The id of a run, its last event, the event as of which it is kept, and its status."""
 
 MOST_LINES: Final = 2_000
-"""Of how many long runs it is kept what lists show."""
+"""The number of long runs for which the line of a list is kept."""
 DAY: Final = 86_400.0
 MOST_COUNTED: Final = 1_000
 """How many interrupted runs are counted: more are shown as this many."""
