@@ -24,7 +24,7 @@ SECONDS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0),
 )
-"""The buckets of durations: half a millisecond, a thread's worth, to half an hour."""
+"""The buckets of durations, from half a millisecond to half an hour."""
 SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0)
 """The buckets of batches."""
 
