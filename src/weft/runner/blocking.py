@@ -121,7 +121,7 @@ class Runner(BlockingScheduleCommands):
         self._is_closing = False
         """Whether some thread is closing it."""
         self._handing_over = threading.Lock()
-        """Held while something is handed to the loop, and while the loop is closed to that."""
+        """Held while something is handed to the loop, and while the loop is closed for that."""
 
     # -- opening and closing ---------------------------------------------------------------------
 
