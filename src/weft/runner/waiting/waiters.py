@@ -78,7 +78,8 @@ class Waiters:
         """
         waiter = self.waiter_for(worker)
         try:
-            return await waiter.future
+            done: Worker = await waiter.future
+            return done
         except asyncio.CancelledError:
             self.forget(worker, waiter)
             raise

@@ -81,10 +81,12 @@ def draw_course(dice: Random) -> Course:
     moves: tuple[Action, ...] = ("continue", "continue", "upgrade", "fork", "retry", "stop", "evict", "compact")
     if is_shortened:  # which refuses what needs the history
         moves = ("truncate", "truncate", "continue", "stop", "evict", "compact")
-    actions = tuple(dice.choice(usual if dice.random() < 0.65 else moves) for _ in range(dice.choice((6, 12, 25))))
+    count: int = dice.choice((6, 12, 25))
+    actions: list[Action] = ["send"]
+    actions.extend(dice.choice(usual if dice.random() < 0.65 else moves) for _ in range(count))
     continue_after = dice.choice((None, None, None, 25))
     return Course(
-        actions=("send", *actions),
+        actions=tuple(actions),
         breaks=not is_shortened and continue_after is None and dice.random() < 0.5,
         crashes=tuple(draw_turn(dice, _LATEST_CRASH) for _ in range(dice.choice((0, 1, 2, 4)))),
         weather=Weather(0.1, 0.1, 0.3) if is_stormy else Weather(dawdles=dice.choice((0.0, 0.2))),
