@@ -15,9 +15,12 @@ import pytest
 import spread_flows as flows
 from processes import Workers, workers
 from servers import asked
+from test_worker import until as soon
+from test_worker import with_worker
 
-from weft import Client, Policy, Runner, Workflow, accumulator, events
+from weft import AsyncClient, Client, Policy, Runner, Workflow, accumulator, events
 from weft.errors import InvalidPolicy, RunFailed
+from weft.fleet import FleetWorker, decisions
 from weft.runner.execution.run_queue import MOST_SPREAD
 
 PATIENCE = 60.0
@@ -158,6 +161,32 @@ def test_an_orderly_stop_of_owner_and_worker_repeats_nothing(dsn: str, tmp_path:
         check_squares(client, run, 40)
 
         assert len(squared(fleet)) == 40
+
+
+def test_a_worker_that_stops_ends_with_the_last_of_its_steps(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither with its grace, nor with its next look for steps."""
+    monkeypatch.setattr(decisions, "POLL", 3600.0)
+    monkeypatch.setenv("FLEET_NOTES", str(tmp_path / "notes"))
+
+    async def act(client: AsyncClient, worker: FleetWorker) -> None:
+        with _Gate() as gate:
+            await client.start(flows.gated, gate.address)
+
+            async def has_come() -> bool:
+                return gate.came == 1
+
+            await soon(has_come)
+            worker.stop()
+            gate.open()
+
+            async def has_stopped() -> bool:
+                return worker.state == "stopped"
+
+            await soon(has_stopped)
+
+    with_worker(dsn, act, queues=["default", flows.QUEUE], lease=240.0, grace=3600.0)
 
 
 def test_an_exception_keeps_its_class_and_the_policy_stays_with_the_owner(dsn: str, tmp_path: Path) -> None:

@@ -199,7 +199,8 @@ class TaskServer:
                     )
                 await self._pause(decisions.backoff(failures, random.random()), until_rung=False)  # noqa: S311
                 continue
-            if not self._bell.is_set():
+            has_ended = self._deadline is not None and not (self._running or self._ended)
+            if not (self._bell.is_set() or has_ended):
                 until = [asked_at + self._poll, swept_at + SWEEP]
                 until += [looked_at + self._look_every] if self._running else []
                 await self._pause(min(until) - loop.time())
