@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Policy, Runner, Workflow, accumulator, each, step, wait_for
+from weft import AsyncRunner, Policy, Runner, Workflow, accumulator, condition, each, step, wait_for
 from weft.core.events import LogTruncated
 from weft.core.run.run import Run
 from weft.errors import HistoryTruncated, InvalidEvent, NoSnapshot, RunExists, RunNotFound, RunOwned
@@ -266,6 +266,25 @@ def test_a_truncated_run_ends_with_its_result(store: Any) -> None:
 
         assert runner.wait("r").status == "completed"
         assert runner.results("r")["total"] == 380
+
+
+def test_the_result_of_a_truncated_run_leaves_out_what_produced_nothing(store: Any) -> None:
+    """The reason that a leaf has produced nothing may be in what was removed; the results of others are kept."""
+    small = condition(lambda x: x < 10, name="small")
+    flow = Workflow("flow", small >> step(lambda x: x, name="low"), step(lambda x: -x, name="minus"))
+    with Runner(store, executor="inline", snapshot_every=10) as runner:
+        runner.start(flow, id="r")
+        for number in (*range(20), 100):
+            runner.send("r", number).result()
+        assert runner.truncate("r") > 0
+        runner.stop("r")
+        runner.resume("r", workflow=flow)
+        runner.finish("r")
+
+        assert runner.wait("r").status == "completed"
+        assert runner.result("r") == {"minus": -100}
+    with Runner(store, executor="inline") as runner:
+        assert runner.result("r") == {"minus": -100}
 
 
 def test_a_retry_that_is_asked_for_from_outside_is_refused_since_the_history_is_gone(runner: Runner) -> None:

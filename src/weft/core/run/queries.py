@@ -35,6 +35,7 @@ from weft.core.plan.node import FunctionNode, NodeState
 from weft.core.run.saga_status import saga_status
 from weft.errors import (
     DefinitionError,
+    HistoryTruncated,
     InvalidArgument,
     InvalidDrawing,
     NothingProduced,
@@ -353,6 +354,12 @@ class Queries(Drawable):
 
     def nothing_produced(self, name: str, ordinal: int | None = None, advice: str = "") -> NothingProduced:
         """Return the error for *name*, which has produced nothing, for the input *ordinal* if that is given."""
+        try:
+            return self._nothing_produced(name, ordinal, advice)
+        except HistoryTruncated as error:  # that it has produced nothing is known all the same
+            return NothingProduced(name, str(error), advice)
+
+    def _nothing_produced(self, name: str, ordinal: int | None, advice: str) -> NothingProduced:
         failed = self._failed_before(name, ordinal) if self._makes_values(name) else None
         if failed is None:
             return NothingProduced(name, self._why_nothing(name, ordinal), advice)
