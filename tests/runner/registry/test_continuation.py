@@ -351,6 +351,30 @@ def test_a_run_that_waits_is_continued_after_a_failure_of_its_was_retried(store:
         assert (run.state_of("total"), run.values("go"), run.failures) == (5, [7], {})
 
 
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_a_fork_of_a_run_that_was_continued_goes_on_by_itself(store: Any, is_waiting: bool) -> None:
+    with Runner(store, executor="inline") as runner:
+        runner.start(GATED, id="w")
+        runner.send("w", 1)
+        if not is_waiting:
+            runner.signal("w", "go", 5)
+        runner.wait_until("w", lambda run: run.status == ("waiting" if is_waiting else "idle"))
+        runner.continue_as_new("w")
+
+        forks = [runner.fork("w", "whole"), runner.fork("w", "edited", at="first", value=7)]
+
+        for fork in forks:
+            if is_waiting or fork.id == "edited":
+                runner.wait_until(fork.id, lambda run: run.waiting_for == ["go"])
+                runner.signal(fork.id, "go", 5)
+            fork.send(2)
+            runner.signal(fork.id, "go", 10)
+            run = fork.wait()
+            assert (run.id, run.status, run.state_of("total")) == (fork.id, "idle", 15)
+            assert run.values("first") == [1 if fork.id == "whole" else 7, 2]
+        assert runner.send("w", 3).id == "w~2"
+
+
 class Held(MemoryStore):
     """A store whose appends of two runs wait until they are let through, and may be refused."""
 

@@ -178,9 +178,9 @@ class Revisions(Controls):
         check_text_or_none("by", by)
         self.memory.lineage.check_whole()
         log, known, edits, again = self._forked(at, value)
-        cancelled = tuple((event.seq, event.seq) for event in log if isinstance(event, ev.RunCancelled))
+        ends = tuple((event.seq, event.seq) for event in log if isinstance(event, ev.RunCancelled | ev.ContinuedAsNew))
         values = tuple(edit.value for edit in edits.values())
-        draft = ev.RunForked(len(log) + 1, self.memory.run_id, len(log), tuple(edits), values, cancelled, by)
+        draft = ev.RunForked(len(log) + 1, self.memory.run_id, len(log), tuple(edits), values, ends, by)
         addresses = {seq: edit.addresses for seq, edit in edits.items()}
         revised = consequences(log, known, draft, edited=addresses, again=again)
         if preview:
