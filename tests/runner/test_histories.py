@@ -129,6 +129,44 @@ def test_a_run_is_truncated_while_it_goes_on(runner: Runner) -> None:
     assert runner.results("r")["blob"] == b"\3" * 3_000
 
 
+@pytest.mark.parametrize("rehydration", [None, "full", "hybrid"])
+def test_a_run_that_was_truncated_here_is_not_changed_or_revised(runner: Runner, store: Any, rehydration: Any) -> None:
+    """Its owner may have the whole log in memory, but the next one could not read it again."""
+    broken = [True]
+
+    def attempt(x: int) -> int:
+        if x == 1 and broken:
+            raise ValueError("not yet")
+        return x
+
+    flow = Workflow("picky", step(attempt, name="picky") >> total)
+    runner.start(flow, id="r")
+    for number in range(30):
+        runner.send("r", number).wait()
+    if rehydration is not None:
+        runner.stop("r")
+        runner.resume("r", workflow=flow, rehydration=rehydration)
+    assert runner.truncate("r") > 0
+    broken.clear()
+
+    new = Workflow("picky", step(attempt, name="picky") >> total, double)
+    calls = (
+        lambda: runner.upgrade("r", new),
+        lambda: runner.add("r", double),
+        lambda: runner.remove("r", "total"),
+        lambda: runner.retry("r"),
+    )
+    for call in calls:
+        with pytest.raises(HistoryTruncated):
+            call()
+
+    assert runner.send("r", 100).result() == sum(range(30)) - 1 + 100
+    runner.stop("r")
+    runner.resume("r", workflow=flow)
+    assert runner.send("r", 1).result() == sum(range(30)) + 100
+    assert runner.get("r").workflow.components.keys() == {"picky", "total"}
+
+
 def test_values_that_only_the_removed_events_have_are_removed_too(runner: Runner, store: Any) -> None:
     filled(runner)
     before = count_facts(store)

@@ -13,7 +13,7 @@ from weft.log.hash_chain import chain, references
 from weft.log.snapshot import Snapshot
 from weft.ports.store import CompactStore, LoadedRun, SnapshotStore, TruncatingStore
 from weft.runner.archives import RunnerArchives
-from weft.runner.durability.rehydration import Unusable
+from weft.runner.durability.rehydration import CHANGES, Unusable
 from weft.runner.durability.truncation import last_unneeded
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import RunHandle, id_of
@@ -96,6 +96,11 @@ class RunnerHistories(RunnerArchives):
             cut = await self._cut(loaded, snapshot, await last_unneeded(run, snapshot.position))
             if cut.first == first:
                 return 0
+            memory = worker.run.memory
+            if any(isinstance(event, CHANGES) for event in memory.log[worker.acknowledged :]):
+                await self._settled(worker)  # then the snapshot is too old for it
+                continue
+            before, memory.lineage.cut = memory.lineage.cut, cut.first - 1  # from here on nothing changes the run
             try:
                 await self._runtime.ownership.again(
                     lambda: store.truncate_before(
@@ -108,6 +113,7 @@ class RunnerHistories(RunnerArchives):
                     )
                 )
             except ConcurrentAppend:  # it has gone on, and the values would have to be looked for again
+                memory.lineage.cut = before
                 continue
             log: Any = worker.run.memory.log
             if isinstance(log, PagedLog):

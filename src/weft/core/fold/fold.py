@@ -201,7 +201,7 @@ def _defined(memory: Memory, event: ev.WorkflowDefined) -> None:
 
 def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved | ev.CodeChanged) -> None:
     if not isinstance(event, ev.CodeChanged):
-        memory.lineage.check_whole()  # a snapshot from before it is not used, and there is nothing else to restore from
+        memory.lineage.check_changeable(memory.run_id)  # a snapshot from before it is not used
     memory.open_all()
     old, plan = memory.plan, event.workflow.compiled
     memory.workflow, memory.plan = event.workflow, plan
@@ -591,6 +591,8 @@ def _imported(memory: Memory, event: ev.RunImported) -> None:
 
 
 def _revised(memory: Memory, event: Revision) -> None:
+    if not isinstance(event, ev.RunForked):
+        memory.lineage.check_changeable(memory.run_id)
     make_whole(memory)
     last = len(memory.log)
     named = [*positions(event.void[:1]), *positions(event.void[-1:])]

@@ -19,6 +19,7 @@ from weft.core.failure import Failure
 from weft.core.functions.identity import canonical, digest
 from weft.core.lineage.fact import Fact
 from weft.core.lineage.history import FACTS, ColdList, Edited, History, PagedLog
+from weft.errors import HistoryTruncated
 from weft.typing import Address
 
 
@@ -113,7 +114,7 @@ class Lineage:
 
     __slots__ = (
         *("_hashes", "_index", "_indexed", "_index_begins", "_origins", "_state_changes"),
-        *("absent", "absent_since", "gathered", "log", "noted", "ordinals", "read", "stateful", "void"),
+        *("absent", "absent_since", "cut", "gathered", "log", "noted", "ordinals", "read", "stateful", "void"),
     )
 
     def __init__(self, log: Sequence[ev.AnyEvent] = ()) -> None:
@@ -126,6 +127,8 @@ class Lineage:
         """Facts without an event, such as what joins did not get; the n-th has the address -n."""
         self.absent_since: list[int] | ColdList[int] | None = None
         """The event that each fact came from."""
+        self.cut = 0
+        """How many events, the first ones, are not stored any more, although they may be in memory."""
         self.void: frozenset[int] = NONE
         """The positions of events that no longer count (ADR 32)."""
         self.stateful: frozenset[str] = frozenset()
@@ -165,6 +168,17 @@ class Lineage:
         history = self.history
         if history is not None:
             history.check(1)
+
+    def check_changeable(self, run: str) -> None:
+        """
+        See that the graph of *run* may change, and its log be revised: its next owner has to read all of it for that.
+
+        Raises:
+            HistoryTruncated: the first events were removed.
+        """
+        self.check_whole()
+        if self.cut:
+            raise HistoryTruncated(run, self.cut + 1)
 
     @property
     def paged(self) -> PagedLog | None:

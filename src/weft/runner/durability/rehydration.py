@@ -56,7 +56,7 @@ SHORT: Final = 2_000
 
 _log = logging.getLogger("weft.runner")
 
-_CHANGES: Final = (ev.ComponentAdded, ev.ComponentRemoved, *ev.REVISIONS)
+CHANGES: Final = (ev.ComponentAdded, ev.ComponentRemoved, *ev.REVISIONS)
 """The events after which the history is needed; one that says that code has changed keeps the graph."""
 
 
@@ -260,7 +260,7 @@ def folded(memory: Memory, tail: Iterable[Sequence[ev.AnyEvent]]) -> Iterator[in
         Unusable: one of them needs the history.
     """
     for events in tail:
-        if any(isinstance(event, _CHANGES) for event in events):
+        if any(isinstance(event, CHANGES) for event in events):
             raise Unusable("the run was changed or revised after it, and that needs the history")
         fold(memory, events)
         yield len(events)

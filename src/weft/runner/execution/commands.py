@@ -175,8 +175,8 @@ def revise(worker: Worker, change: Callable[[Run], object], context: Mapping[str
     Raises:
         WeftError: it was refused; then nothing has changed.
     """
-    history = worker.run.memory.lineage.history
-    if history is None or not history.removed:  # else a change that needs what was removed says so
+    lineage = worker.run.memory.lineage
+    if not (lineage.cut or lineage.removed):  # else a change that needs what was removed says so
         make_whole(worker.run.memory)
     change(worker.run)
     if context:
