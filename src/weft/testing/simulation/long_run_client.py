@@ -230,6 +230,10 @@ class LongRunClient:
                     break
                 except RunClosed:  # it was continued at this moment
                     await self._current(runner)
+                except HistoryTruncated as refused:
+                    self.target = None
+                    self.tell(f"it is not upgraded: {refused}")
+                    return
         self.target = None
         self.upgrades += 1
         self._has_done("upgrade", "it is upgraded")
@@ -239,7 +243,8 @@ class LongRunClient:
         number = self.at
         try:
             await runner.fork(self.id, f"fork {number}", at="speak", value=EDITED + number)
-        except InvalidArgument:  # it has not spoken yet
+        except (InvalidArgument, HistoryTruncated) as refused:  # it has not spoken yet, perhaps
+            self.tell(f"it is not forked: {refused}")
             return
         except RunExists:  # a process that died has made it
             await runner.resume(f"fork {number}")

@@ -80,7 +80,7 @@ def draw_course(dice: Random) -> Course:
     usual: tuple[Action, ...] = ("send", "send", "send", "signal", "signal", "answer", "answer", "refuse", "pass")
     moves: tuple[Action, ...] = ("continue", "continue", "upgrade", "fork", "retry", "stop", "evict", "compact")
     if is_shortened:  # which refuses what needs the history
-        moves = ("truncate", "truncate", "continue", "stop", "evict", "compact")
+        moves = ("truncate", "truncate", "continue", "upgrade", "fork", "stop", "evict", "compact")
     count: int = dice.choice((6, 12, 25))
     actions: list[Action] = ["send"]
     actions.extend(dice.choice(usual if dice.random() < 0.65 else moves) for _ in range(count))
