@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from weft.cli.progress import Progress
-from weft.cli.screen import Screen
+from weft.cli.screen import Screen, text_of
+from weft.errors import JobNotFound
 
 
 class Terminal(Screen):
@@ -82,6 +83,10 @@ def test_markup_in_what_is_stored_is_only_text(capsys: pytest.CaptureFixture[str
     Screen().line("[bold]not bold[/bold] :smile: \x1b[1m")
 
     assert capsys.readouterr().out == "[bold]not bold[/bold] :smile: \\x1b[1m\n"
+
+
+def test_a_job_that_is_not_there_is_said_in_words_of_the_command_line() -> None:
+    assert text_of(JobNotFound("j")) == "no job 'j' is stored here; weft jobs lists those that are"
 
 
 def test_complaints_go_to_the_error_stream(capsys: pytest.CaptureFixture[str]) -> None:

@@ -298,6 +298,16 @@ def _time(text: str) -> datetime:
 # -- showing -------------------------------------------------------------------------------------
 
 
+def matching(runs: int) -> str:
+    """
+    Return how many *runs* match.
+
+    >>> matching(1), matching(1200)
+    ('1 run matches', '1,200 runs match')
+    """
+    return f"{count(runs, 'run')} match{'es' if runs == 1 else ''}"
+
+
 def _show(screen: Screen, preview: BulkPreview, *, as_json: bool) -> None:
     """Print what a job would do."""
     if as_json:
@@ -317,7 +327,7 @@ def _show(screen: Screen, preview: BulkPreview, *, as_json: bool) -> None:
             indent=2,
         )
         return
-    screen.line(f"{preview.text}: {count(preview.matched, 'run')} match, {preview.sent:,} would be sent it")
+    screen.line(f"{preview.text}: {matching(preview.matched)}, {preview.sent:,} would be sent it")
     for (workflow, status), runs in preview.counts.items():
         screen.line(f"  {runs:>10,}  {workflow}  {status}")
     for reason, runs in preview.skipped.items():

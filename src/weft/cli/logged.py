@@ -1,5 +1,5 @@
 """
-Prints the warnings of a runner while a command drives runs, one escaped line for each.
+Prints what a runner logs, escaped: its warnings while a command drives runs, one line for each, and all of a worker.
 
 Without a handler, Python prints warnings with their tracebacks as they are: with control characters of stored values,
 and over the tree of components.
@@ -12,6 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from weft.cli.screen import Screen
+from weft.views.text import plain
 
 _MOST = 20
 """How many lines are printed; the log of the run has everything that happened in it."""
@@ -29,6 +30,18 @@ def logged(screen: Screen) -> Generator[None, None, None]:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+class PlainFormatter(logging.Formatter):
+    """Formats a message as one line, and its traceback as several, with all other control characters escaped."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - of logging
+        """Return the line of *record*."""
+        return plain(super().formatMessage(record))
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line and the traceback of *record*."""
+        return "\n".join(map(plain, super().format(record).split("\n")))
 
 
 class _Lines(logging.Handler):

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from weft.errors import (
     HistoryTruncated,
+    JobNotFound,
     NoSuchLetter,
     RunClosed,
     RunExists,
@@ -172,6 +173,8 @@ def text_of(error: WeftError) -> str:
         return f"there is no failure of {error.which!r} to retry; weft show lists what has failed"
     if isinstance(error, StoreNotFound):
         return f"{error.reason}; name another file with --store, or let weft run create it"
+    if isinstance(error, JobNotFound):
+        return f"no job {error.job_id!r} is stored here; weft jobs lists those that are"
     if isinstance(error, ScheduleNotFound):
         return f"no schedule {error.name!r} is stored here; weft schedules lists those that are"
     return " ".join(str(error).split("\n"))  # the message of a step's error may have several lines

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from weft.cli.logged import PlainFormatter
 from weft.cli.modules import context as context_at
 from weft.cli.modules import imported
 from weft.cli.options import Dsns
@@ -88,7 +89,9 @@ def worker(
     SIGUSR1 drains it: its runs go to other workers, and it claims none until SIGUSR2.
     """
     screen = Screen(goes_on=True)
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     with errors_in_one_line(screen):
         addresses = [database(each) for each in dsn] if dsn else [database(None)]
         registry.add(*imported(modules))
