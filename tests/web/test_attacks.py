@@ -355,3 +355,29 @@ def test_a_token_that_is_refused_is_in_the_log_and_not_the_token(file: Path, cap
 
     said = [record.getMessage() for record in caplog.records if record.name == "weft.web"]
     assert said == ["a token that is not known came from 203.0.113.9"] * 2
+
+
+DEEP = "[" * 50_000
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/runs/other/signal", {"name": f"signal {EVIL}", "value": DEEP}),
+        ("/runs/other/send", {"value": DEEP}),
+        ("/runs", {"action": "signal", "run": "other", "name": "x", "value": DEEP}),
+    ],
+)
+def test_a_value_that_is_nested_too_deeply_is_refused(client: TestClient, path: str, fields: dict[str, str]) -> None:
+    (token,) = {*re.findall(r'name="weft_form" value="([0-9a-f]+)"', client.get("/runs").text)}
+
+    assert client.post(path, data={"weft_form": token, **fields}).status_code == 409
+    assert client.get("/runs/other/fork", params={"value": DEEP[:20_000], "format": "json"}).status_code == 409
+
+
+@pytest.mark.parametrize("query", ["&".join(f"a{n}=1" for n in range(2_000)), f"q={'x' * 20_000}"])
+@pytest.mark.parametrize("path", ["/runs", "/runs/other"])
+def test_a_page_repeats_nothing_that_it_was_not_asked_for(client: TestClient, path: str, query: str) -> None:
+    usual = len(client.get(path).text)
+
+    assert len(client.get(f"{path}?{query}").text) < usual + 100_000

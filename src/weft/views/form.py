@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from weft.errors import InvalidArgument
+from weft.views.text import from_json
 
 Kind = Literal["flag", "text", "number", "choice", "date", "datetime", "json"]
 
@@ -146,7 +147,7 @@ def _read(form: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
 
 def _parsed(name: str, kind: str, text: str) -> Any:
     try:
-        return msgspec.json.decode(text)
+        return from_json(text)
     except msgspec.DecodeError as error:
         expected = "a number" if kind == "number" else "JSON"
         raise InvalidArgument(f"{name or 'the value'}: {text[:40]!r} is not {expected}") from error

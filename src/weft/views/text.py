@@ -20,6 +20,8 @@ import math
 from shlex import quote
 from typing import Any, cast
 
+import msgspec
+
 LONGEST = 72
 """How many characters of a value are shown."""
 _DEEPEST = 100
@@ -89,6 +91,19 @@ def as_json(value: Any, depth: int = 0) -> Any:
     if depth < _DEEPEST and isinstance(value, dict) and all(isinstance(key, str) for key in cast("Any", value)):
         return {key: as_json(held, depth + 1) for key, held in cast("Any", value).items()}
     return shown(cast("object", value), longest=None)
+
+
+def from_json(text: str) -> Any:
+    """
+    Return what a person has typed as JSON.
+
+    Raises:
+        msgspec.DecodeError: it is not JSON, or nested too deeply.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except RecursionError as error:
+        raise msgspec.DecodeError("it is nested too deeply") from error
 
 
 def ago(seconds: float) -> str:

@@ -25,6 +25,7 @@ from weft.runner.handle import RunHandle
 from weft.runner.runner import AsyncRunner
 from weft.views import importing
 from weft.views.form import filled, is_filled
+from weft.views.text import from_json
 from weft.web.again_page import start_again
 from weft.web.fork_page import edit_of
 from weft.web.guard import fields_of, form_of
@@ -92,7 +93,7 @@ def value_of(form: dict[str, str]) -> Any:
     if is_filled(form):
         return filled(form)
     text = form.get("value", "").strip()
-    return msgspec.json.decode(text) if text else None
+    return from_json(text) if text else None
 
 
 async def act(request: Request) -> Response:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,6 +16,7 @@ from weft.core import events as ev
 from weft.core.run.run import Run
 from weft.errors import InvalidOption
 from weft.runner.runner import AsyncRunner
+from weft.views.text import from_json
 from weft.web.fork_page import as_typed
 from weft.web.rendering import data, in_path, page
 from weft.web.source import Source
@@ -57,6 +57,6 @@ async def start_again(runner: AsyncRunner, id: str, form: dict[str, str], by: st
     event, text = first_input(run), form.get("value", "").strip()
     if event is None and not text:
         raise InvalidOption(f"run {id!r} has no input that could be used again: give one")
-    value: Any = msgspec.json.decode(text) if text else event.value if event is not None else None
+    value: Any = from_json(text) if text else event.value if event is not None else None
     made = await runner.start(run.workflow, value, id=form.get("id", "").strip() or None, by=by)
     return f"/runs/{in_path(made.id)}"

@@ -17,6 +17,7 @@ from weft.core.fold.event_equality import same_values
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.errors import WeftError
+from weft.views.text import from_json
 from weft.web.rendering import data, number_of, page
 from weft.web.source import Source
 
@@ -59,7 +60,7 @@ async def fork_page(request: Request) -> Response:
 
 def edit_of(text: str | None) -> Any:
     """Return the value that was typed; MISSING if nothing was, which means that the component runs again."""
-    return MISSING if text is None or not text.strip() else msgspec.json.decode(text)
+    return MISSING if text is None or not text.strip() else from_json(text)
 
 
 def latest(run: Run, at: str) -> Any:

@@ -140,9 +140,48 @@ def link(request: Request, path: str, **query: object) -> str:
     return f"{request.scope.get('root_path', '')}{path}{'?' + urlencode(told, doseq=True) if told else ''}"
 
 
+ASKED: Final = frozenset(
+    [
+        "after",
+        "at",
+        "component",
+        "element",
+        "format",
+        "from",
+        "list",
+        "of",
+        "path",
+        "q",
+        "search",
+        "select",
+        "since",
+        "sort",
+        "span",
+        "start",
+        "state",
+        "status",
+        "tab",
+        "to",
+        "until",
+        "value",
+        "view",
+        "with",
+        "workflow",
+    ]
+)
+"""The parts of an address that a link of the page repeats."""
+LONGEST_ASKED: Final = 2_000
+"""A longer part of an address is not repeated: a page has a hundred links."""
+
+
 def same_page(request: Request, **changes: object) -> str:
     """Return the address of the present page with *changes* of its query; None takes a part out."""
-    query = {name: request.query_params.getlist(name) for name in request.query_params if name not in changes}
+    query = {
+        name: values
+        for name in request.query_params
+        if name in ASKED and name not in changes
+        if sum(map(len, values := request.query_params.getlist(name))) <= LONGEST_ASKED
+    }
     query |= {name: [str(value)] for name, value in changes.items() if value is not None}
     return f"?{urlencode(query, doseq=True)}"
 
