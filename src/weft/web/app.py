@@ -54,6 +54,9 @@ from weft.web.worker_actions import drain_worker, resume_worker
 from weft.web.workers_page import live_workers, workers_page
 from weft.web.workflows_page import workflow_page, workflows_page
 
+LARGEST_SIGN_IN: Final = 10_000
+"""How many bytes the form with a token has at most: it is read before the sender is known."""
+
 
 class Page(NamedTuple):
     """An address, the function that answers it, and the role that it needs."""
@@ -168,7 +171,7 @@ def _login(guard: Guard) -> Callable[[Request], Awaitable[Response]]:
             return RedirectResponse(link(request, "/runs"), 303)
         if request.method == "GET":
             return page(request, "login.html", is_wrong=False)
-        if await fields_of(request) is None:
+        if await fields_of(request, largest=LARGEST_SIGN_IN) is None:
             return said(request, "this is not the form of this page", 413)
         identity = guard.auth.identity((await form_of(request)).get("token", ""))
         if identity is None:

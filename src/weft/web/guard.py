@@ -40,6 +40,7 @@ HEADERS: Final = {
 }
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+MOST_FIELDS: Final = 2_000
 PROXIED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
 """Headers with which a proxy names its client, which may be anywhere."""
 LARGEST: Final = 10_000_000
@@ -91,7 +92,7 @@ class Guard:
                 number = self.sessions.open(identity)
             request.state.form = "" if number is None else self.sessions.form_token(number)
             if request.method == "POST" and await fields_of(request) is None:
-                return said(request, f"a form has at most {LARGEST:,} bytes", 413)
+                return said(request, f"a form has at most {LARGEST:,} bytes and {MOST_FIELDS:,} fields", 413)
             if request.method == "POST" and not await self._is_own(request):
                 return said(request, "this form is not of this session: reload the page and try again", 403)
             response = await answer(request)
@@ -135,24 +136,32 @@ async def form_of(request: Request) -> dict[str, str]:
     return {name: values[-1] for name, values in (await fields_of(request) or {}).items()}
 
 
-async def fields_of(request: Request) -> dict[str, list[str]] | None:
+async def fields_of(request: Request, *, largest: int | None = None) -> dict[str, list[str]] | None:
     """Return the fields of a form, each with all its values; None if it is too large, and then it is not read."""
     if not hasattr(request.state, "fields"):
-        body = await _body(request)
-        request.state.fields = None if body is None else parse_qs(body.decode("utf-8", "replace"), True)
+        body = await _body(request, LARGEST if largest is None else largest)
+        request.state.fields = None if body is None else _parsed(body)
     found: dict[str, list[str]] | None = request.state.fields
     return found
 
 
-async def _body(request: Request) -> bytes | None:
-    """Return the body of a request; None as soon as it is known to be larger than a form may be."""
+def _parsed(body: bytes) -> dict[str, list[str]] | None:
+    """Return the fields of a form; None if it has too many."""
+    try:
+        return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        return None
+
+
+async def _body(request: Request, largest: int) -> bytes | None:
+    """Return the body of a request; None as soon as it is known to be too large."""
     length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length[:16]) > LARGEST:
+    if length.isdecimal() and int(length[:16]) > largest:
         return None
     found = bytearray()
     async for part in request.stream():
         found += part
-        if len(found) > LARGEST:
+        if len(found) > largest:
             return None
     return bytes(found)
 
