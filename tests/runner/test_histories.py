@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Policy, Runner, Workflow, accumulator, condition, each, step, wait_for
+from weft import AsyncRunner, Policy, Runner, Workflow, accumulator, condition, each, join, reduce, step, wait_for
 from weft.core.events import LogTruncated
 from weft.core.run.run import Run
 from weft.errors import HistoryTruncated, InvalidEvent, NoSnapshot, RunExists, RunNotFound, RunOwned
@@ -323,6 +323,54 @@ def test_the_result_of_a_truncated_run_leaves_out_what_produced_nothing(store: A
         assert runner.result("r") == {"minus": -100}
     with Runner(store, executor="inline") as runner:
         assert runner.result("r") == {"minus": -100}
+
+
+def its_signal(name: str = "go") -> Any:
+    """Return a wait for a pair of what arrived and the value to go on with, and a step that takes the value."""
+    return wait_for("go", match=lambda sent, x: sent[0] == x, name=name) >> step(operator.itemgetter(1), name="sent")
+
+
+def several_leaves() -> Workflow:
+    sent = its_signal()
+    return Workflow("flow", sent >> step(abs), sent >> step(lambda x: -x, name="minus") >> step(float) >> step(str))
+
+
+def join_that_misses_one() -> Workflow:
+    sent, never = its_signal(), condition(lambda _: False, name="never")
+    missing = sent >> never >> step(abs)
+    joined = join(missing, sent >> step(float), wait="all_done") >> step(lambda _, x: x, name="second")
+    return Workflow("flow", joined, sent >> step(str))
+
+
+def reduced() -> Workflow:
+    parts = step(lambda x: [x, x + 1], name="parts")
+    return Workflow("flow", its_signal() >> parts >> each(step(abs)) >> reduce(operator.add, init=0, name="sum"))
+
+
+@pytest.mark.parametrize("made", [several_leaves, join_that_misses_one, reduced])
+def test_facts_of_an_input_that_was_removed_are_not_in_the_way_of_a_later_result(
+    made: Callable[[], Workflow],
+) -> None:
+    """The first input waits while its event is removed, and is done after the second one."""
+    flow, store = made(), MemoryStore()
+    with Runner(store, executor="inline", snapshot_every=2) as runner:
+        for id in ("truncated", "whole"):
+            runner.start(flow, id=id)
+            runner.send(id, 1)
+            runner.wait_until(id, lambda run: run.memory.waiting)
+            runner.stop(id)
+            assert id == "whole" or runner.truncate(id) > 1
+            runner.resume(id, workflow=flow)
+            runner.send(id, 2)
+            for left, number in ((1, 2), (0, 1)):
+                runner.signal(id, "go", (number, 10 * number))
+                runner.wait_until(id, lambda run, left=left: len(run.memory.waiting or ()) == left)
+            runner.stop(id)
+            runner.resume(id, workflow=flow)
+            runner.finish(id)
+            assert runner.wait(id).status == "completed"
+    with Runner(store, executor="inline") as runner:
+        assert runner.result("truncated") == runner.result("whole")
 
 
 def test_a_retry_that_is_asked_for_from_outside_is_refused_since_the_history_is_gone(runner: Runner) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft import Policy, Run, Workflow, condition, each, reduce, step
+from weft import Policy, Run, Workflow, condition, each, join, reduce, step
 from weft.core.events import AnyEvent
 from weft.core.functions.references import MISSING
+from weft.core.lineage.history import ColdList, History, PagedLog
 from weft.core.run.input_results import event_of, failures_of, last_result, output_of_input, results_of
-from weft.errors import NoSuchLetter, NothingProduced
+from weft.errors import HistoryTruncated, NoSuchLetter, NothingProduced
 
 
 def inverse(x: int) -> float:
@@ -146,3 +148,36 @@ def test_each_dead_letter_takes_back_its_own_failure() -> None:
 
     assert (len(failures_of(run, 1)), len(failures_of(run, 2)), results_of(run, 1)) == (0, 1, {"inverse": 2.0})
     assert list(run.failures) == ["inverse"]
+
+
+missed = join(condition(lambda _: False, name="never") >> step(abs), step(float), wait="all_done")
+CUT = {
+    "steps": Workflow("w", step(abs) >> step(float) >> step(str)),
+    "leaves": Workflow("w", step(abs) >> step(float), step(inverse)),
+    "each": Workflow("w", step(lambda x: [x, -x], name="both") >> each(step(abs))),
+    "sum": Workflow("w", step(lambda x: [x, x], name="both") >> each(step(abs)) >> reduce(operator.add, init=0)),
+    "join": Workflow("w", missed >> step(lambda _, x: x, name="second")),
+}
+
+
+@pytest.mark.parametrize("flow", CUT.values(), ids=list(CUT))
+def test_the_results_of_an_input_need_nothing_from_before_it(flow: Workflow) -> None:
+    """An earlier input has gone on after it, and the events before it were removed."""
+    run = flow.plan(1)
+    run.plan(2).react_until_satisfied()
+    wanted = results_of(run, 2)
+    begin = event_of(run.memory, 2).seq
+    events = [*run.memory.log]
+
+    def load(first: int, last: int) -> list[AnyEvent]:
+        return events[first - 1 : last]
+
+    load.removed = begin - 1  # type: ignore[attr-defined]
+    run.memory.log = run.memory.lineage.log = PagedLog(History(len(events), load, list), {})
+    run.memory.lineage.absent = ColdList(len(run.memory.lineage.absent or ()), {}, run.memory.lineage.history.absent)
+    run.memory.lineage.forget_index()
+
+    assert wanted
+    assert results_of(run, 2) == wanted
+    with pytest.raises(HistoryTruncated):
+        results_of(run, 1)

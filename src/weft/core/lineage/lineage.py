@@ -406,6 +406,33 @@ class Lineage:
             address = self.parents(address)[0]
         return known[address]
 
+    def is_of(self, address: Address, ordinal: int, begin: int) -> bool:
+        """
+        Return whether the fact at *address* came from the input *ordinal*; its own input may have been removed.
+
+        Args:
+            begin: where that input stands; what came from an earlier event came from another input.
+        """
+        known = self.ordinals or {}
+        while address not in known:
+            seq = address if isinstance(address, int) else address[0]
+            if 0 < seq < begin:
+                return False
+            if seq > 0 and isinstance(event := self.log[seq - 1], ev.InputReceived):
+                return event.ordinal == ordinal
+            address = self._cause(address)
+        return known[address] == ordinal
+
+    def _cause(self, address: Address) -> Address:
+        """Return a fact that the one at *address* came from, one with an event if there is one; inputs have none."""
+        if isinstance(address, int) and address < 0:
+            return (self.absent or [])[-address - 1].origin
+        event: Any = self.log[(address if isinstance(address, int) else address[0]) - 1]
+        if isinstance(event, ev.RunnableRetried) and isinstance(address, tuple):
+            return event.inputs[address[1]]
+        inputs: tuple[Address, ...] = event.inputs
+        return next((at for at in inputs if isinstance(at, tuple) or at > 0), inputs[0])
+
     def known_ordinal(self, address: Address) -> int | None:
         """Return the ordinal of the input that a fact came from, if that is known without the history."""
         known, paged = self.ordinals or {}, self.paged

@@ -91,17 +91,17 @@ def _result(run: Queries, name: str, ordinal: int) -> Any:
     """Return what the leaf *name* has made of the input *ordinal*: a list inside an ``each``; MISSING if nothing."""
     memory, wiring = run.memory, run.memory.workflow.wiring
     places = (memory.keyed or {}).get(name)
-    begin, facts = 0, list[Address]()
     if places is None:  # then where its facts of earlier inputs stand has no effect
         if wiring.regions[name] is None and (last := _latest_of(memory, name, ordinal)) is not None:
             return memory.lineage.cell(last).value
         since = event_of(memory, ordinal).seq
         facts = memory.lineage.index(since).get(name, [])
-        begin = bisect_left(facts, since, key=_position)
     else:
+        since = event_of(memory, ordinal).seq
         facts = memory.lineage.index().get(name, [])
-        begin = bisect_left(facts, event_of(memory, ordinal).seq, key=_position)
-    mine = [(number, at) for number, at in enumerate(facts[begin:], begin) if run.memory.lineage.ordinal(at) == ordinal]
+    begin = bisect_left(facts, since, key=_position)
+    later = enumerate(facts[begin:], begin)
+    mine = [(number, at) for number, at in later if memory.lineage.is_of(at, ordinal, since)]
     if places is not None and len(places) == len(facts):  # else the graph has changed since: the log is the order
         mine.sort(key=lambda fact: places[fact[0]])
     elif maps := wiring.enclosing(wiring.regions[name])[:-1]:
@@ -125,10 +125,11 @@ def _has_batch(run: Queries, name: str, ordinal: int) -> bool:
     """Whether the outermost ``each`` around *name* has taken a collection of the input *ordinal* apart."""
     memory, wiring = run.memory, run.memory.workflow.wiring
     outermost = wiring.enclosing(wiring.regions[name])[:-1][-1]
-    since = (memory.lineage.log[at] for at in range(event_of(memory, ordinal).seq, len(memory.log)))
+    begin = event_of(memory, ordinal).seq
+    since = (memory.lineage.log[at] for at in range(begin, len(memory.log)))
     batches = (event for event in since if isinstance(event, FannedOut) and event.component == outermost)
     lineage = memory.lineage
-    return any(lineage.ordinal(batch.seq) == ordinal and batch.seq not in lineage.void for batch in batches)
+    return any(batch.seq not in lineage.void and lineage.is_of(batch.seq, ordinal, begin) for batch in batches)
 
 
 def _position(address: Address) -> int:
