@@ -13,7 +13,8 @@ import pytest
 from weft import AsyncRunner, Policy, Runner, Workflow, accumulator, condition, each, join, reduce, step, wait_for
 from weft.core.events import LogTruncated
 from weft.core.run.run import Run
-from weft.errors import HistoryTruncated, InvalidEvent, NoSnapshot, RunExists, RunNotFound, RunOwned
+from weft.errors import HistoryTruncated, InvalidEvent, NoSnapshot, RunExists, RunFailed, RunNotFound, RunOwned
+from weft.log.outcome import decode_outcome
 from weft.policy import DEFAULT
 from weft.stores import MemoryStore, SQLiteStore, SQLiteView
 from weft.stores.sqlite.checkup import Checkup
@@ -347,30 +348,65 @@ def reduced() -> Workflow:
     return Workflow("flow", its_signal() >> parts >> each(step(abs)) >> reduce(operator.add, init=0, name="sum"))
 
 
+def join_that_misses_all() -> Workflow:
+    sent, never = its_signal(), condition(lambda _: False, name="never")
+    joined = join(sent >> never >> step(abs), never >> step(float), wait="all_done")
+    return Workflow("flow", joined >> step(lambda *_: "none", name="none"), sent >> step(str))
+
+
+def end_after_an_input_that_was_removed(runner: Runner, flow: Workflow, id: str, *, truncates: bool) -> None:
+    """Run *flow* to its end: its first input waits while its event is removed, and is done after the second one."""
+    runner.start(flow, id=id)
+    runner.send(id, 1)
+    runner.wait_until(id, lambda run: run.memory.waiting)
+    runner.stop(id)
+    assert not truncates or runner.truncate(id) > 1
+    runner.resume(id, workflow=flow)
+    runner.send(id, 2)
+    for left, number in ((1, 2), (0, 1)):
+        runner.signal(id, "go", (number, 10 * number))
+        runner.wait_until(id, lambda run, left=left: len(run.memory.waiting or ()) == left)
+    runner.stop(id)
+    runner.resume(id, workflow=flow)
+    runner.finish(id)
+    runner.wait(id)
+
+
 @pytest.mark.parametrize("made", [several_leaves, join_that_misses_one, reduced])
 def test_facts_of_an_input_that_was_removed_are_not_in_the_way_of_a_later_result(
     made: Callable[[], Workflow],
 ) -> None:
-    """The first input waits while its event is removed, and is done after the second one."""
     flow, store = made(), MemoryStore()
     with Runner(store, executor="inline", snapshot_every=2) as runner:
         for id in ("truncated", "whole"):
-            runner.start(flow, id=id)
-            runner.send(id, 1)
-            runner.wait_until(id, lambda run: run.memory.waiting)
-            runner.stop(id)
-            assert id == "whole" or runner.truncate(id) > 1
-            runner.resume(id, workflow=flow)
-            runner.send(id, 2)
-            for left, number in ((1, 2), (0, 1)):
-                runner.signal(id, "go", (number, 10 * number))
-                runner.wait_until(id, lambda run, left=left: len(run.memory.waiting or ()) == left)
-            runner.stop(id)
-            runner.resume(id, workflow=flow)
-            runner.finish(id)
-            assert runner.wait(id).status == "completed"
+            end_after_an_input_that_was_removed(runner, flow, id, truncates=id == "truncated")
     with Runner(store, executor="inline") as runner:
         assert runner.result("truncated") == runner.result("whole")
+
+
+def test_a_result_that_is_unknown_after_a_truncation_takes_no_other_with_it() -> None:
+    """The input that a join which has got nothing belongs to stands in what was removed."""
+    store = MemoryStore()
+    with Runner(store, executor="inline", snapshot_every=2) as runner:
+        end_after_an_input_that_was_removed(runner, join_that_misses_all(), "r", truncates=True)
+        outcome = decode_outcome(runner.find("r").outcome)
+
+    assert outcome is not None
+    assert outcome.results == {"str": "20"}
+    assert outcome.nothing is not None
+    assert "was truncated" in outcome.nothing[1]
+
+
+def test_a_failure_is_known_where_a_result_is_not() -> None:
+    store, broken = MemoryStore(), step(lambda x: [][x], name="broken")
+    flow = join_that_misses_all().add(broken)
+    with Runner(store, executor="inline", snapshot_every=2) as runner:
+        end_after_an_input_that_was_removed(runner, flow, "r", truncates=True)
+    with Runner(store, executor="inline") as runner, pytest.raises(RunFailed) as failed:
+        runner.result("r")
+
+    assert list(failed.value.failures) == ["broken"]
+    assert failed.value.results == {"str": "20"}
 
 
 def test_a_retry_that_is_asked_for_from_outside_is_refused_since_the_history_is_gone(runner: Runner) -> None:

@@ -18,9 +18,9 @@ import msgspec
 from weft.core.events import ErrorDetail, RunnableFailed
 from weft.core.functions.references import MISSING
 from weft.core.graph.outputs import Output
-from weft.core.run.input_results import failures_of, last_result, output_of_input, results_of
+from weft.core.run.input_results import failures_of, known_results_of, last_result, output_of_input, results_of
 from weft.core.run.run import Run
-from weft.errors import CorruptLog, NothingProduced, UnencodableValue
+from weft.errors import CorruptLog, HistoryTruncated, NothingProduced, UnencodableValue
 from weft.log.value_decoder import Values
 from weft.log.value_encoder import SHORT, encode_small
 
@@ -67,6 +67,16 @@ def outcome_of(run: Run, ordinal: int) -> RunOutcome:
     except NothingProduced as error:
         return RunOutcome(ordinal, results, nothing=(error.name, error.reason), failures=failures)
     return RunOutcome(ordinal, results, None, output, None, failures)
+
+
+def known_outcome_of(run: Run, ordinal: int, error: HistoryTruncated) -> RunOutcome:
+    """Return what is known of the outcome of the input *ordinal* of *run*, whose log is truncated: *error* says so."""
+    try:
+        failures = tuple(failures_of(run, ordinal))
+    except HistoryTruncated:
+        failures = ()
+    nothing = (run.memory.workflow.name, str(error))
+    return RunOutcome(ordinal, known_results_of(run, ordinal), nothing=nothing, failures=failures)
 
 
 def encode_outcome(outcome: RunOutcome) -> bytes:

@@ -8,6 +8,7 @@ costs as much in a long history as in a short one.
 from __future__ import annotations
 
 from bisect import bisect_left
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from weft.core.events import FannedOut, InputReceived, ReactionOccurred, RunnableFailed
@@ -40,6 +41,15 @@ def results_of(run: Queries, ordinal: int) -> dict[str, Any]:
     if run.memory.received == 1:
         return run.results()
     found = {name: _result(run, name, ordinal) for name in run.memory.workflow.leaves}
+    return {name: value for name, value in found.items() if value is not MISSING}
+
+
+def known_results_of(run: Queries, ordinal: int) -> dict[str, Any]:
+    """Return what :func:`results_of` returns, without the leaves of which that cannot be said in a truncated log."""
+    found: dict[str, Any] = {}
+    for name in run.memory.workflow.leaves:
+        with suppress(HistoryTruncated):
+            found[name] = _result(run, name, ordinal)
     return {name: value for name, value in found.items() if value is not MISSING}
 
 

@@ -23,7 +23,7 @@ from weft.core.run.waits import next_due
 from weft.errors import HistoryNotLoaded, HistoryTruncated
 from weft.log import Encoded, Encoder, Segment, chain
 from weft.log.codec import lone_reaction
-from weft.log.outcome import RunOutcome, encode_outcome, outcome_of
+from weft.log.outcome import RunOutcome, encode_outcome, known_outcome_of, outcome_of
 from weft.log.snapshot import SnapshotWriter, Written
 from weft.ports.store import FINISHED, FIRST_EPOCH, NEVER, NO_DEADLINE, Append, RunStatus
 from weft.runner.slices import pause
@@ -338,12 +338,12 @@ class UnsavedLog:
         return replace(append, **rare) if rare else append
 
     def _outcome(self) -> RunOutcome:
-        """Return the outcome of the run; if it was in a part of the log that was removed, that is what it says."""
+        """Return the outcome of the run; where it was in a part of the log that was removed, that is what it says."""
         memory = self._run.memory
         try:
             return outcome_of(self._run, memory.received)
         except HistoryTruncated as error:
-            return RunOutcome(memory.received, {}, nothing=(memory.workflow.name, str(error)))
+            return known_outcome_of(self._run, memory.received, error)
 
     def last_append(self, event: ContinuedAsNew, at: float) -> Append:
         """Return the append of *event*, with which a run ends whose other events are stored; it is not recorded yet."""
