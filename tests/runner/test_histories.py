@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from callers import T
+from weather import virtually
 
 from weft import AsyncRunner, Policy, Runner, Workflow, accumulator, condition, each, join, reduce, step, wait_for
 from weft.core.events import LogTruncated
 from weft.core.run.run import Run
-from weft.errors import HistoryTruncated, InvalidEvent, NoSnapshot, RunExists, RunFailed, RunNotFound, RunOwned
+from weft.errors import (
+    HistoryTruncated,
+    InvalidEvent,
+    NoSnapshot,
+    OwnershipLost,
+    RunExists,
+    RunFailed,
+    RunNotFound,
+    RunOwned,
+)
 from weft.log.outcome import decode_outcome
 from weft.policy import DEFAULT
 from weft.stores import MemoryStore, SQLiteStore, SQLiteView
 from weft.stores.sqlite.checkup import Checkup
 from weft.testing import FaultyStore
 from weft.testing.faults import Fault
+from weft.testing.wrapping import WrappedStore
 
 total = accumulator(operator.add, init=0, name="total")
 double = step(lambda x: 2 * x, name="double")
@@ -276,6 +288,70 @@ def test_an_answer_that_was_lost_is_asked_for_again(fault: Fault) -> None:
             assert (await handle.result())["total"] == 382
 
     asyncio.run(act())
+
+
+class Meanwhile(WrappedStore):
+    """Does something else before the first truncation."""
+
+    act: Callable[[], Awaitable[object]]
+
+    async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
+        if call == "truncate_before" and (meanwhile := self.__dict__.pop("act", None)) is not None:
+            await meanwhile()
+        return await act()
+
+
+async def fill(runner: AsyncRunner) -> None:
+    await runner.start(WORKFLOW, id="r")
+    for number in range(40):
+        await (await runner.send("r", number)).result()
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+@virtually
+async def test_a_run_whose_worker_is_rebuilt_meanwhile_is_truncated_all_the_same(leaves: bool) -> None:
+    """The next worker owns the run in a new epoch; here it may finish too, before the store has answered."""
+    store = Meanwhile(MemoryStore())
+    async with AsyncRunner(store, executor="inline", snapshot_every=20) as runner:
+        registry = runner._runtime.registry
+
+        async def crash() -> None:
+            worker = registry.get("r")
+            assert worker is not None
+            registry.crashed(worker, ValueError("a bug"))
+            await registry.supervisor.restarted("r")
+            assert registry.get("r") not in (None, worker)
+            if leaves:
+                await runner.finish("r")
+                await runner.wait("r")
+                assert "r" not in registry
+
+        await fill(runner)
+        store.act = crash
+
+        removed = await runner.truncate("r")
+
+        assert removed > 0
+        assert (await runner.find("r")).first == removed + 1
+        if not leaves:
+            assert (await (await runner.send("r", 3)).result()) == {"total": 1_566, "blob": b"\3" * 3_000}
+            await runner.stop("r")
+        assert (await runner.get("r")).state_of("total") == 1_560 + 6 * (not leaves)
+
+
+@virtually
+async def test_a_run_that_another_owner_has_taken_over_is_not_truncated() -> None:
+    """The worker of that owner may rely on values that would be removed."""
+    store = MemoryStore()
+    async with AsyncRunner(store, executor="inline", snapshot_every=20) as runner:
+        await fill(runner)
+        await store.acquire("r")
+
+        with pytest.raises(OwnershipLost):
+            await runner.truncate("r")
+
+        assert (await runner.find("r")).first == 1
+        assert len((await runner.get("r")).values("double")) == 40
 
 
 def test_a_run_that_waits_is_truncated_and_gets_its_signal(store: Any) -> None:

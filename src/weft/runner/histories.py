@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from weft.core.lineage.history import PagedLog
 from weft.core.run.run import Run
-from weft.errors import ConcurrentAppend, InvalidOption, NoSnapshot, RunBusy
+from weft.errors import ConcurrentAppend, InvalidOption, NoSnapshot, OwnershipLost, RunBusy
 from weft.log.hash_chain import chain, references
 from weft.log.snapshot import Snapshot
 from weft.ports.store import CompactStore, LoadedRun, SnapshotStore, TruncatingStore
@@ -56,6 +56,7 @@ class RunnerHistories(RunnerArchives):
             RunNotFound: no run has this id.
             RunOwned: another process that is alive has it.
             NoSnapshot: it has no snapshot from which it can be restored.
+            OwnershipLost: another process has taken it over, and this runner did not know of it.
             RunBusy: it goes on so fast that its log changes at every try.
             InvalidOption: the store cannot truncate logs.
         """
@@ -64,11 +65,14 @@ class RunnerHistories(RunnerArchives):
         store = self._runtime.store
         if not isinstance(store, TruncatingStore) or not isinstance(store, SnapshotStore):
             raise InvalidOption(f"{type(store).__name__} cannot truncate logs; the stores of Weft can")
-        await self._runtime.lookup.resident(id)
-        return await self._runtime.loader.visit(id, self._truncate)
+        while True:
+            await self._runtime.lookup.resident(id)
+            removed = await self._runtime.loader.visit(id, self._truncate)
+            if removed is not None:
+                return removed
 
-    async def _truncate(self, worker: Worker) -> int:
-        """Truncate the log of the run of *worker*, whatever it does meanwhile."""
+    async def _truncate(self, worker: Worker) -> int | None:
+        """Truncate the log of the run of *worker*, whatever it does meanwhile; return None if that is replaced."""
         # From here on every append brings its values along.  What was on its way before has to be stored first, since
         # it may rely on a value that is about to be removed; and so has what is on its way at the end, whose values
         # may have been removed since.
@@ -79,6 +83,12 @@ class RunnerHistories(RunnerArchives):
         except NoSnapshot:  # nothing was removed
             worker.unsaved.repeat_values(repeats=False)
             raise
+        except OwnershipLost:
+            # A worker that has crashed is rebuilt in a new epoch.  The next worker relies on stored values again.
+            await self._runtime.registry.supervisor.restarted(worker.id)
+            if self._runtime.registry.get(worker.id) is worker:
+                raise
+            return None
         await self._settled(worker)
         worker.unsaved.repeat_values(repeats=False)
         return removed
@@ -108,13 +118,16 @@ class RunnerHistories(RunnerArchives):
                         cut.first,  # noqa: B023
                         link=cut.link,  # noqa: B023
                         expected=loaded.record.head,  # noqa: B023
-                        epoch=loaded.record.epoch,  # noqa: B023
+                        epoch=worker.unsaved.epoch,  # that of the worker which brings its values along
                         facts=cut.facts,  # noqa: B023
                     )
                 )
             except ConcurrentAppend:  # it has gone on, and the values would have to be looked for again
                 memory.lineage.cut = before
                 continue
+            except OwnershipLost:
+                memory.lineage.cut = before
+                raise
             log: Any = worker.run.memory.log
             if isinstance(log, PagedLog):
                 log.history.forget(cut.first - 1)

@@ -8,6 +8,7 @@ Brings stored runs into a runner: acquires them, loads them, rebuilds their work
 Invariants:
 
 1. A run is loaded under its lock, in a new epoch, so no other living runner has it; if that fails, it is released.
+   After a crash it is loaded without the lock, since those that hold that wait for it.
 2. A worker that is replaced writes its unsaved events first.
 3. A run that is only read is neither locked nor acquired.
 """
