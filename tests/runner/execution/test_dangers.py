@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from weft import Policy, Workflow, sleep, step, telemetry, wait_for
+from weft.ports.deadlines import Endangered
 from weft.stores import MemoryStore
 from weft.testing import TestRunner
 
@@ -44,6 +45,29 @@ def test_a_run_that_waits_is_told_of_when_a_fifth_of_its_time_is_left(told: Told
         }
         assert [each.run for each in runner.endangered()] == ["r"]
         runner.advance(seconds=10.0)
+        assert len(told) == 1
+
+
+class CountingStore(MemoryStore):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    async def tell_dangers(self, now: float, *, limit: int = 100) -> tuple[Sequence[Endangered], float | None]:
+        self.asked += 1
+        return await super().tell_dangers(now, limit=limit)
+
+
+def test_a_timer_that_fires_a_moment_too_early_asks_the_store_once(told: Told) -> None:
+    store = CountingStore()
+    with TestRunner(store) as runner:
+        runner.start(waits, 1, id="r", deadline=100.0)
+        due = store._runs["r"].due
+        assert due is not None
+        before = store.asked
+        runner.advance(seconds=due[0] - runner.now - 5e-7)
+
+        assert store.asked == before + 1
         assert len(told) == 1
 
 

@@ -23,6 +23,7 @@ from weft.errors import StoreClosed, StoreError
 from weft.ports.deadlines import DeadlineStore, Endangered
 from weft.ports.store import NEVER
 from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.timers import EARLY
 from weft.telemetry import bus, catalogue
 
 if TYPE_CHECKING:
@@ -92,7 +93,9 @@ class Dangers:
     async def _tell_all(self) -> None:
         assert self._store is not None  # noqa: S101
         try:
-            told, following = await self._store.tell_dangers(self._dispatcher.clock.time(), limit=LIMIT)
+            # The timer may be this early.  The store would name the same time again, and be asked without a pause.
+            now = self._dispatcher.clock.time() + EARLY
+            told, following = await self._store.tell_dangers(now, limit=LIMIT)
         except StoreClosed:
             return
         except StoreError as error:
