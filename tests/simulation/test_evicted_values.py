@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterator
 from random import Random
@@ -11,9 +12,12 @@ import pytest
 from msgspec.structs import replace
 from world import draw
 
+from weft import Workflow, accumulator, step
 from weft.runner.durability import residency
 from weft.telemetry import attach, detach
-from weft.testing import Scenario, simulate
+from weft.testing import Scenario, Trial, simulate
+from weft.testing.simulation.process import Weather
+from weft.testing.simulation.scenario import Closing
 from weft.testing.simulation.scenario_draw import draw_scenario
 
 SEEDS = range(7_000, 7_020)
@@ -53,3 +57,17 @@ def test_events_that_are_evicted_before_they_are_durable_are_found(monkeypatch: 
     monkeypatch.setattr(residency.RunValues, "evict", everything)
 
     assert any(simulate(seed, draw, scenario=drawn(seed, memory_budget=1)).problems for seed in SEEDS)
+
+
+def test_a_client_that_reads_a_history_while_its_runner_is_closed_comes_back_later() -> None:
+    """The store, which the run it was given reads from, is closed with the runner."""
+    total = accumulator(operator.add, init=0, name="total")
+    trial = Trial(Workflow("sums", step(lambda x: 2 * x, name="double") >> total), (1, 2, 3))
+    closings = (Closing(after=2.0, outage=0.0), Closing(after=8.0, outage=0.0))
+    scenario = Scenario(
+        weather=Weather(dawdles=0.5), closings=closings, memory_budget=1, snapshot_every=1, is_patient=True
+    )
+
+    found = [simulate(seed, lambda _: trial, scenario=scenario).problems for seed in range(12)]
+
+    assert list(filter(None, found)) == []

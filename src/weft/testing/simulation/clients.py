@@ -457,7 +457,7 @@ class Clients:
                     self._posted.add(run)
                     self._taken.add((run, number))
             except RunParked:
-                if not (await (await runner.get(run)).load()).dead_letters:
+                if not (await _seen((await runner.get(run)).load())).dead_letters:
                     raise
                 await self._idle(runner, run)
             except RunClosed:  # in another life it had the input, and was told to finish
@@ -528,7 +528,7 @@ class Clients:
                 try:
                     if await runner.status(run) == "cancelled":
                         await self._gone(runner, store, run)
-                    elif (await (await runner.wait(run)).load()).is_runnable:
+                    elif (await _seen((await runner.wait(run)).load())).is_runnable:
                         self.problems.append(f"{run}: reported idle with something left to do")
                     await runner.checkpoint(run)
                     done.add(run)
@@ -542,13 +542,13 @@ class Clients:
                 await self._let_wait(runner, run)
             try:
                 seen = await self._callers.made(lambda: runner.wait(run, PATIENCE if self._trial.waits else None))
-                await seen.load()
+                await _seen(seen.load())
             except WaitTimeout:  # it has begun to wait meanwhile
                 if not self._trial.waits:
                     raise
                 continue
             except RunParked:
-                seen = await (await runner.get(run)).load()
+                seen = await _seen((await runner.get(run)).load())
                 if not seen.dead_letters:
                     raise
             letters = [letter for letter in seen.dead_letters if letter.component in self._trial.repairable]
@@ -580,7 +580,7 @@ class Clients:
 
 
 async def _seen(look: Awaitable[T]) -> T:
-    """Return the records in the store itself, which is closed with its runner."""
+    """Return what is read from the store itself, also by a run that was returned: it is closed with its runner."""
     try:
         return await look
     except StoreClosed:
