@@ -460,6 +460,46 @@ def test_facts_of_an_input_that_was_removed_are_not_in_the_way_of_a_later_result
         assert runner.result("truncated") == runner.result("whole")
 
 
+def each_without_collection() -> Workflow:
+    sent, never = its_signal(), condition(lambda _: False, name="never")
+    lists = step(lambda x: [x, x], name="lists")
+    return Workflow("flow", sent >> never >> lists >> each(step(abs)), sent >> step(str))
+
+
+def lone_each_without_collection() -> Workflow:
+    return Workflow("flow", its_signal() >> condition(lambda _: False, name="never") >> each(step(abs)))
+
+
+def each_of_nothing() -> Workflow:
+    sent, nothing = its_signal(), step(lambda _: [], name="nothing")
+    return Workflow("flow", sent >> nothing >> each(step(abs)), sent >> step(str))
+
+
+@pytest.mark.parametrize("changes", [0, 1])
+@pytest.mark.parametrize("made", [each_without_collection, lone_each_without_collection, each_of_nothing])
+def test_what_was_removed_before_the_only_input_is_not_missed(made: Callable[[], Workflow], changes: int) -> None:
+    """Only the beginning of the run was removed, and the policies that it got before its input."""
+    flow, store = made(), MemoryStore()
+    with Runner(store, executor="inline", snapshot_every=2) as runner:
+        for id in ("truncated", "whole"):
+            runner.start(flow, id=id)
+            for _ in range(changes):
+                runner.set_policies(id, [(DEFAULT, Policy(max_retries=1))])
+            runner.send(id, 1)
+            runner.wait_until(id, lambda run: run.memory.waiting)
+            runner.stop(id)
+            assert id == "whole" or runner.truncate(id) == 1 + changes
+            runner.resume(id, workflow=flow)
+            runner.signal(id, "go", (1, 10))
+            runner.wait_until(id, lambda run: not run.memory.waiting)
+            runner.finish(id)
+            runner.wait(id)
+        outcomes = [decode_outcome(runner.find(id).outcome) for id in ("truncated", "whole")]
+        assert runner.get("truncated").results() == runner.get("whole").results()
+
+    assert outcomes[0] == outcomes[1]
+
+
 def test_a_result_that_is_unknown_after_a_truncation_takes_no_other_with_it() -> None:
     """The input that a join which has got nothing belongs to stands in what was removed."""
     store = MemoryStore()

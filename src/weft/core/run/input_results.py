@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 def event_of(memory: Memory, ordinal: int) -> InputReceived:
     """Return the event of the input with this number, which the run has had."""
-    if ordinal == memory.received == 1 and isinstance(first := memory.log[1], InputReceived):
-        return first
+    if ordinal == memory.received == 1 and memory.lineage.removed <= 1:
+        second = memory.log[1]  # the usual case
+        if isinstance(second, InputReceived):
+            return second
     found = (event for event in reversed(memory.log) if isinstance(event, InputReceived) and event.ordinal == ordinal)
     event = next(found, None)
     if event is None:  # which the run has had

@@ -32,6 +32,7 @@ from weft.core.graph.outputs import Output, fill, port_names
 from weft.core.lineage.explain import Explanation
 from weft.core.lineage.fact import Fact
 from weft.core.plan.node import FunctionNode, NodeState
+from weft.core.run.input_results import event_of
 from weft.core.run.saga_status import saga_status
 from weft.errors import (
     DefinitionError,
@@ -139,6 +140,17 @@ class Queries(Drawable):
         if name not in self.memory.workflow.leaves:
             self.memory.lineage.check_whole()
 
+    def _check_inputs(self) -> None:
+        """
+        Check that all inputs are in the log, and with them all that came of them.
+
+        Raises:
+            HistoryTruncated: one of them may have been removed.
+        """
+        memory, lineage = self.memory, self.memory.lineage
+        if lineage.removed and memory.received and event_of(memory, 1).seq <= lineage.removed:
+            lineage.check_whole()
+
     def value(self, which: object, default: Any = MISSING) -> Any:
         """
         Return the latest value of *which* component, or *default* if it has produced none.
@@ -229,10 +241,11 @@ class Queries(Drawable):
         maps = wiring.enclosing(region)[:-1]
         if maps:
             batch = self.memory.lineage.last_batch(str(maps[-1]))
-            if batch is None or batch <= memory.lineage.removed:  # some of its elements may have been removed
-                memory.lineage.check_whole()
             if batch is None:
+                self._check_inputs()
                 return MISSING
+            if batch <= memory.lineage.removed:  # some of its elements may have been removed
+                memory.lineage.check_whole()
             if places is not None:
                 return self._taken(_of_input(made, places, self.memory.lineage.ordinal(batch)), facts=facts)
             return self._taken(self._of_batch(made, maps, batch), facts=facts)
