@@ -264,6 +264,7 @@ def test_a_host_that_is_not_this_machine_is_refused(client: TestClient, host: st
         ("::ffff:203.0.113.9", {}, 421),
         ("203.0.113.9", {}, 421),
         ("10.0.0.7", {}, 421),
+        ("unknown", {}, 421),
         ("127.0.0.1", {"x-forwarded-for": "203.0.113.9"}, 421),
         ("127.0.0.1", {"forwarded": "for=203.0.113.9"}, 421),
     ],

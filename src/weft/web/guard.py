@@ -180,8 +180,8 @@ def _is_local(request: Request) -> bool:
 def _is_loopback(address: str) -> bool:
     try:
         found = ip_address(address)
-    except ValueError:  # a test client, which has no address
-        return True
+    except ValueError:  # a name says nothing about where a client is; only that of starlette's test client is known
+        return address == "testclient"
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return (mapped or found).is_loopback
 
