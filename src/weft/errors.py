@@ -1156,7 +1156,7 @@ class InvalidAppend(StoreError, ValueError):
 
 
 class StoreNotFound(StoreError, LookupError):
-    """There is no store to look at, for *reason*."""
+    """The store that was named cannot be looked at: *reason* says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{reason}; name the file that a SQLiteStore(...) was opened on")
