@@ -219,7 +219,7 @@ def test_a_program_that_has_changed_its_folder_sends_what_it_can_import(tmp_path
 async def test_signs_of_life_reach_their_listener(shop: Any) -> None:
     beats: list[int] = []
     runnable = runnable_of(shop.beat, 0)
-    runnable.pulse = lambda: beats.append(threading.get_ident())
+    runnable.on_heartbeat = lambda: beats.append(threading.get_ident())
     owner = Owner(ProcessExecutor(1))
 
     owner.executor.submit(1, runnable)
@@ -240,7 +240,7 @@ async def test_a_sign_of_life_that_comes_too_late_is_not_heard(shop: Any) -> Non
     owner = Owner(ProcessExecutor(1))
     async with Gate() as gate:
         runnable = runnable_of(shop.beat_when_let_in, gate.address)
-        runnable.pulse = lambda: beats.append(1)
+        runnable.on_heartbeat = lambda: beats.append(1)
         owner.executor.submit(1, runnable)
         pid = (await owner.result(1)).result
         await gate.until(lambda: gate.came == 1)

@@ -160,8 +160,8 @@ class _Child:
                 continue
             if not is_sign_of_life(frame):
                 return frame
-            if work.runnable.pulse is not None:
-                work.runnable.pulse()
+            if work.runnable.on_heartbeat is not None:
+                work.runnable.on_heartbeat()
 
     def _pass_on(self, work: Work, report: tuple[Any, ...]) -> None:
         """Pass on what the step reports; if that is refused, the attempt has failed, and its process is of no use."""

@@ -107,7 +107,7 @@ def pack(ticket: int, runnable: Runnable) -> bytes:
     try:
         outlet = None if runnable.family is None else runnable.family.outlet
         keeps_streams = None if outlet is None else outlet.keeps_streams
-        about = (*about, runnable.pulse is not None, entries, runnable.token, keeps_streams)
+        about = (*about, runnable.on_heartbeat is not None, entries, runnable.token, keeps_streams)
         return _framed(ticket, about, (call, runnable.args, kwargs, inputs))
     except Exception as error:
         raise _explained(runnable.component, call, runnable.args, kwargs, error) from error
@@ -167,7 +167,7 @@ def unpack(
         raise NotTransferable(component, "its function or an argument", why, hint) from error
     entries = unpacked_entries(component, packed)
     sent = sent_runnable(call, args, kwargs, inputs, is_condition, run_id, component, attempt, key, entries)
-    sent.pulse, sent.token, sent.outlet = beat if is_heard else None, token, None if keeps is None else outlet(keeps)
+    sent.on_heartbeat, sent.token, sent.outlet = beat if is_heard else None, token, None if keeps is None else outlet(keeps)
     return sent
 
 

@@ -75,7 +75,7 @@ def test_an_attempt_gives_signs_of_life_where_a_policy_asks_for_them() -> None:
         loop, heard = asyncio.get_running_loop(), list[float]()
         owner = Owner(SimulatedExecutor(lambda _: 10.0, beats=lambda _: 4.0))
         listened = runnable_of(double, 1)
-        listened.pulse = lambda: heard.append(loop.time())
+        listened.on_heartbeat = lambda: heard.append(loop.time())
         owner.executor.submit(1, listened)
         await owner.until(lambda: len(owner.outcomes) == 1)
         return heard

@@ -83,7 +83,7 @@ class Announced(Protocol):
         ...
 
     @property
-    def pulse(self) -> Callable[[], object] | None:
+    def on_heartbeat(self) -> Callable[[], object] | None:
         """Takes a heartbeat, where one is expected."""
         ...
 
@@ -186,8 +186,8 @@ class Current:
     def heartbeat(self) -> None:
         """Send a heartbeat, for a policy with ``heartbeat=``; without one this does nothing."""
         running = self._running
-        if not isinstance(running, tuple) and running.pulse is not None:
-            running.pulse()
+        if not isinstance(running, tuple) and running.on_heartbeat is not None:
+            running.on_heartbeat()
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """

@@ -75,7 +75,7 @@ class Runnable(msgspec.Struct, eq=False):
     """When it must be done, in seconds since the epoch."""
     added: tuple[Addition, ...] = ()
     """The additions of this attempt to its run so far."""
-    pulse: Callable[[], object] | None = None
+    on_heartbeat: Callable[[], object] | None = None
     """Takes a heartbeat, where one is expected."""
     family: Family | None = None
     """Starts other runs, where there is a runner."""

@@ -265,8 +265,8 @@ class ClusterExecutor:
         if work is None or work.ticket != ticket_of(frame):  # of work that was stopped
             return
         if is_sign_of_life(frame):
-            if work.runnable.pulse is not None and not work.is_cancelled:
-                work.runnable.pulse()
+            if work.runnable.on_heartbeat is not None and not work.is_cancelled:
+                work.runnable.on_heartbeat()
             return
         report = report_in(frame)
         if report is not None:

@@ -58,7 +58,7 @@ def pack(ticket: int, runnable: Runnable) -> bytes:
     outlet = None if runnable.family is None else runnable.family.outlet
     about = (
         *(runnable.run_id, component, runnable.attempt, runnable.idempotency_key, runnable.is_condition),
-        *(runnable.pulse is not None, packed_entries(runnable) if runnable.entries else b"", runnable.token),
+        *(runnable.on_heartbeat is not None, packed_entries(runnable) if runnable.entries else b"", runnable.token),
         None if outlet is None else outlet.keeps_streams,
     )
     inputs = [runnable.lineage.fact(address).value for address in runnable.inputs]
@@ -110,7 +110,7 @@ def unpack(frame: bytes, beat: Callable[[], object], outlet: Callable[[bool], Ou
     _, _, args, kwargs, inputs = _decoded(component, "an argument", call, frame[_START:])
     loaded = unpacked_entries(component, entries)
     sent = sent_runnable(call, args, kwargs, inputs, is_condition, run_id, component, attempt, key, loaded)
-    sent.pulse, sent.token, sent.outlet = beat if is_heard else None, token, None if keeps is None else outlet(keeps)
+    sent.on_heartbeat, sent.token, sent.outlet = beat if is_heard else None, token, None if keeps is None else outlet(keeps)
     return sent
 
 

@@ -54,7 +54,7 @@ class Timeouts:
             inflight.arm(self.later(left, worker, self._timed_out, worker, inflight, attempt))
         if policy is not None and policy.heartbeat is not None:
             monotonic = self._dispatcher.monotonic
-            attempt.runnable.pulse = lambda: _beat(inflight, monotonic)
+            attempt.runnable.on_heartbeat = lambda: _beat(inflight, monotonic)
             inflight.arm(self.later(policy.heartbeat, worker, self._listened, worker, inflight, inflight.started))
 
     def _timed_out(

@@ -173,7 +173,7 @@ class AttemptLog:
         if self._flakes.get(key, 0) > 0 and self._is_limited(runnable) and self._dice.random() < 0.5:
             self._hung.add(key)
             return 100 * TIMEOUT
-        if runnable.pulse is not None and not self._is_timed(runnable) and self._dice.random() < 0.3:
+        if runnable.on_heartbeat is not None and not self._is_timed(runnable) and self._dice.random() < 0.3:
             return 3 * TIMEOUT  # longer than its heartbeat allows
         return self._dice.choice((0.0, 0.001, 0.01, 0.3, 1.0))
 

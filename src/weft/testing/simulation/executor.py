@@ -139,10 +139,10 @@ class SimulatedExecutor:
 
     async def _spend(self, seconds: float, runnable: Runnable) -> None:
         beat = 0.0 if self._beats is None else self._beats(runnable)
-        while runnable.pulse is not None and 0 < beat < seconds:
+        while runnable.on_heartbeat is not None and 0 < beat < seconds:
             await asyncio.sleep(beat)
             seconds -= beat
-            runnable.pulse()
+            runnable.on_heartbeat()
         await asyncio.sleep(seconds)
 
     def _end(self, ticket: int, ending: Ending) -> None:
