@@ -20,7 +20,7 @@ APART: Final = 0.02
 
 
 class SentReports:
-    """The outlet of a step in a worker process."""
+    """Takes the reports of a step in a worker process."""
 
     def __init__(self, send: Callable[..., None], ticket: int, keeps_streams: bool) -> None:
         self._send, self._ticket, self.keeps_streams = send, ticket, keeps_streams
@@ -86,18 +86,18 @@ def pass_on(runnable: Runnable, report: tuple[Any, ...]) -> None:
     Raises:
         UnencodableValue: an item cannot be stored.
     """
-    outlet = None if runnable.family is None else runnable.family.outlet
-    if outlet is None:
+    reporter = None if runnable.family is None else runnable.family.reporter
+    if reporter is None:
         return
     match report:
         case ("progress", done, total, note):
-            outlet.report(runnable, done, total, note)
+            reporter.report(runnable, done, total, note)
         case ("item", name, item):
             if runnable.streams is None:
                 runnable.streams = {}
             key = (name, runnable.attempt)
             if key not in runnable.streams:
-                runnable.streams[key] = outlet.stream(runnable, name)
+                runnable.streams[key] = reporter.stream(runnable, name)
             runnable.streams[key].write(item)
         case _:
             pass

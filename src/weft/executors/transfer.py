@@ -29,7 +29,7 @@ from weft.core.events import ErrorDetail
 from weft.core.failure import describe, described, sound, text_of
 from weft.core.functions.current import Addition
 from weft.core.functions.function import Function
-from weft.core.functions.outlet import Outlet
+from weft.core.functions.reports import Reporter
 from weft.core.lineage.fact import Fact
 from weft.core.lineage.lineage import Lineage
 from weft.core.plan.node import FunctionNode, Kind
@@ -105,8 +105,8 @@ def pack(ticket: int, runnable: Runnable) -> bytes:
     inputs = [runnable.lineage.fact(address).value for address in runnable.inputs]
     entries = packed_entries(runnable) if runnable.entries else b""
     try:
-        outlet = None if runnable.family is None else runnable.family.outlet
-        keeps_streams = None if outlet is None else outlet.keeps_streams
+        reporter = None if runnable.family is None else runnable.family.reporter
+        keeps_streams = None if reporter is None else reporter.keeps_streams
         about = (*about, runnable.on_heartbeat is not None, entries, runnable.token, keeps_streams)
         return _framed(ticket, about, (call, runnable.args, kwargs, inputs))
     except Exception as error:
@@ -147,12 +147,12 @@ def _explained(component: str, call: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def unpack(
-    frame: bytes, beat: Callable[[], object], outlet: Callable[[bool], Outlet | None] = lambda _: None
+    frame: bytes, beat: Callable[[], object], reporter_for: Callable[[bool], Reporter | None] = lambda _: None
 ) -> Runnable:
     """
     Return, in the other process, the runnable that was packed; *beat* is its heartbeat, if the runner wants them.
 
-    *outlet* makes what takes its reports, given whether there are streams.
+    *reporter_for* makes what takes its reports, given whether there are streams.
 
     Raises:
         NotTransferable: the function or an argument cannot be loaded here.
@@ -167,7 +167,11 @@ def unpack(
         raise NotTransferable(component, "its function or an argument", why, hint) from error
     entries = unpacked_entries(component, packed)
     sent = sent_runnable(call, args, kwargs, inputs, is_condition, run_id, component, attempt, key, entries)
-    sent.on_heartbeat, sent.token, sent.outlet = beat if is_heard else None, token, None if keeps is None else outlet(keeps)
+    sent.on_heartbeat, sent.token, sent.reporter = (
+        beat if is_heard else None,
+        token,
+        None if keeps is None else reporter_for(keeps),
+    )
     return sent
 
 

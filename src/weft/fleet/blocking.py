@@ -16,8 +16,8 @@ from datetime import timedelta
 from typing import Any, Literal, Self, TypeVar, overload
 
 from weft.core.events import AnyEvent
-from weft.core.functions.outlet import Progress
 from weft.core.functions.references import MISSING
+from weft.core.functions.reports import Progress
 from weft.core.run.preview import Preview
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow

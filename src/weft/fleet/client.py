@@ -20,8 +20,8 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, overload
 from msgspec.structs import replace
 
 from weft.core import events as ev
-from weft.core.functions.outlet import Progress
 from weft.core.functions.references import MISSING
+from weft.core.functions.reports import Progress
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import (

@@ -25,8 +25,8 @@ from typing import Any, Literal, Self, TypeVar, cast, overload
 
 from weft.core.diff import RunDiff
 from weft.core.events import AnyEvent
-from weft.core.functions.outlet import Progress
 from weft.core.functions.references import MISSING
+from weft.core.functions.reports import Progress
 from weft.core.run.preview import Preview
 from weft.core.run.run import Run
 from weft.core.run.runnable import RunnableRef

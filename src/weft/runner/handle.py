@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast, overloa
 import msgspec
 
 from weft.core.events import AnyEvent
-from weft.core.functions.outlet import Progress
+from weft.core.functions.reports import Progress
 from weft.core.run.run import Run
 from weft.errors import RunNotFound
 from weft.ports.store import RunStatus

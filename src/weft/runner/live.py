@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from weft.core import events as ev
-from weft.core.functions.outlet import Progress
+from weft.core.functions.reports import Progress
 from weft.errors import InvalidOption, InvalidSignal, NoStreams, RunClosed, RunParked
 from weft.log.value_decoder import Values
 from weft.ports.store import FINISHED, RunRecord

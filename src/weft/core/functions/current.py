@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
-from weft.core.functions.outlet import NO_STREAM, Outlet, StreamWriter
 from weft.core.functions.references import MISSING
+from weft.core.functions.reports import NO_STREAM, Reporter, StreamWriter
 from weft.errors import NoRun, NoRunner, NotInTransaction, NoToken
 from weft.typing import Address
 
@@ -68,7 +68,7 @@ class Announced(Protocol):
     streams: dict[tuple[str, int], StreamWriter] | None
 
     @property
-    def outlet(self) -> Outlet | None:
+    def reporter(self) -> Reporter | None:
         """Takes what it reports, in a worker process."""
         ...
 
@@ -196,9 +196,9 @@ class Current:
         ``runner.progress(id)`` shows the last report.  It costs next to nothing, and is not kept in the log.
         Without a runner it does nothing.
         """
-        outlet = self._outlet
-        if outlet is not None:
-            outlet.report(self._running, done, total, note)
+        reporter = self._reporter
+        if reporter is not None:
+            reporter.report(self._running, done, total, note)
 
     def stream(self, name: str) -> StreamWriter:
         """
@@ -211,8 +211,8 @@ class Current:
             NoStreams: the store of the runner keeps none.
             NotInTransaction: this step has the only transaction of the store.
         """
-        running, outlet = self._running, self._outlet
-        if outlet is None or isinstance(running, tuple):
+        running, reporter = self._running, self._reporter
+        if reporter is None or isinstance(running, tuple):
             return NO_STREAM
         self._check_can_store("write to a stream")
         if running.streams is None:
@@ -220,15 +220,15 @@ class Current:
         key = (name, running.attempt)
         writer = running.streams.get(key)
         if writer is None:
-            writer = running.streams[key] = outlet.stream(running, name)
+            writer = running.streams[key] = reporter.stream(running, name)
         return writer
 
     @property
-    def _outlet(self) -> Outlet | None:
+    def _reporter(self) -> Reporter | None:
         running = self._running
         if isinstance(running, tuple):
             return None
-        return running.outlet or (None if running.family is None else running.family.outlet)
+        return running.reporter or (None if running.family is None else running.family.reporter)
 
     def add(self, fragment: object, *, to: object = None) -> None:
         """

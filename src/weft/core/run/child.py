@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from weft.core.functions.outlet import Outlet
+from weft.core.functions.reports import Reporter
 
 
 class Child(Protocol):
@@ -54,7 +54,7 @@ class Family(Protocol):
     """The runner, as a step sees it: starts runs on its behalf, and takes what it reports."""
 
     @property
-    def outlet(self) -> Outlet | None:
+    def reporter(self) -> Reporter | None:
         """Takes the progress and the streams of steps."""
         ...
 

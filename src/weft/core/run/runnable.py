@@ -23,7 +23,7 @@ from weft.core.fold.scope import NOTHING, Activation, Key
 from weft.core.functions.current import Addition, announce
 from weft.core.functions.function import Function
 from weft.core.functions.hooks import in_place_of
-from weft.core.functions.outlet import Outlet, StreamWriter
+from weft.core.functions.reports import Reporter, StreamWriter
 from weft.core.lineage.lineage import Lineage
 from weft.core.plan.node import Arguments, FunctionNode
 from weft.core.run.child import Family
@@ -81,7 +81,7 @@ class Runnable(msgspec.Struct, eq=False):
     """Starts other runs, where there is a runner."""
     token: str | None = None
     """The token that completes it from outside, if it is an external step."""
-    outlet: Outlet | None = None
+    reporter: Reporter | None = None
     """Takes what it reports, in a worker process; elsewhere *family* knows."""
     streams: dict[tuple[str, int], StreamWriter] | None = None
     """The streams that it writes to, by name and attempt."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from weft.core.events import ErrorDetail
 from weft.core.failure import describe, restored, text_of
-from weft.core.functions.outlet import Outlet
+from weft.core.functions.reports import Reporter
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import DescribedError, NotTransferable, UnencodableValue, an
 from weft.executors.transfer import (
@@ -55,11 +55,11 @@ def pack(ticket: int, runnable: Runnable) -> bytes:
     if runnable.override is not None:
         call, kwargs = runnable.override.call, dict(runnable.override.constants)
     component = runnable.component
-    outlet = None if runnable.family is None else runnable.family.outlet
+    reporter = None if runnable.family is None else runnable.family.reporter
     about = (
         *(runnable.run_id, component, runnable.attempt, runnable.idempotency_key, runnable.is_condition),
         *(runnable.on_heartbeat is not None, packed_entries(runnable) if runnable.entries else b"", runnable.token),
-        None if outlet is None else outlet.keeps_streams,
+        None if reporter is None else reporter.keeps_streams,
     )
     inputs = [runnable.lineage.fact(address).value for address in runnable.inputs]
     function = _function(component, call)
@@ -93,9 +93,11 @@ def _explained(component: str, args: tuple[Any, ...], kwargs: dict[str, Any], er
     return NotTransferable(component, "an input", text_of(error), _HINT)
 
 
-def unpack(frame: bytes, beat: Callable[[], object], outlet: Callable[[bool], Outlet | None]) -> Runnable:
+def unpack(frame: bytes, beat: Callable[[], object], reporter_for: Callable[[bool], Reporter | None]) -> Runnable:
     """
-    Return, on the other side, the runnable that was packed; *beat* and *outlet* take what it reports.
+    Return, on the other side, the runnable that was packed.
+
+    *beat* takes its heartbeats; *reporter_for* makes what takes its reports, given whether there are streams.
 
     Raises:
         NotTransferable: the function, or the class of an argument, is not known here.
@@ -110,7 +112,11 @@ def unpack(frame: bytes, beat: Callable[[], object], outlet: Callable[[bool], Ou
     _, _, args, kwargs, inputs = _decoded(component, "an argument", call, frame[_START:])
     loaded = unpacked_entries(component, entries)
     sent = sent_runnable(call, args, kwargs, inputs, is_condition, run_id, component, attempt, key, loaded)
-    sent.on_heartbeat, sent.token, sent.outlet = beat if is_heard else None, token, None if keeps is None else outlet(keeps)
+    sent.on_heartbeat, sent.token, sent.reporter = (
+        beat if is_heard else None,
+        token,
+        None if keeps is None else reporter_for(keeps),
+    )
     return sent
 
 

@@ -284,7 +284,7 @@ class TaskServer:
             return body
 
         runnable = task.runnable(node, self._context, kinds, load)
-        runnable.outlet = _Reports()
+        runnable.reporter = _Reports()
         name = "async" if node.is_async else task.executor
         executor = self._executor(task, name)
         ticket = next(self._tickets)

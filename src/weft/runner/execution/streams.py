@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from weft.core.fold.scope import Key
-from weft.core.functions.outlet import Progress
+from weft.core.functions.reports import Progress
 from weft.core.run.runnable import Runnable
 from weft.errors import NoStreams, StoreClosed, StoreError, StoreUnavailable, StreamFull
 from weft.log.value_encoder import encode_value

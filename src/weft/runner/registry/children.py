@@ -23,8 +23,8 @@ from weft.core import events as ev
 from weft.core.fold.fold import record
 from weft.core.functions.current import announced
 from weft.core.functions.identity import digest
-from weft.core.functions.outlet import Outlet
 from weft.core.functions.references import MISSING
+from weft.core.functions.reports import Reporter
 from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, NoRun, RunnerClosed, RunNotFound
@@ -82,19 +82,19 @@ class ChildRuns:
         loader: RunLoader,
         waiters: Waiters,
         given: Given,
-        outlet: Outlet,
+        reporter: Reporter,
         elsewhere: Elsewhere | None,
     ) -> None:
         """
         Start children with *runner*.
 
         Args:
-            outlet: takes the progress and the streams of steps.
+            reporter: takes the progress and the streams of steps.
             elsewhere: starts children that are given an id, in a fleet.
         """
         self._runner, self._registry, self._waiters, self._given = runner, registry, waiters, given
         self._creator, self._loader = creator, loader
-        self.outlet: Outlet | None = outlet
+        self.reporter: Reporter | None = reporter
         """Takes the progress and the streams of steps."""
         self._elsewhere = elsewhere
         self._cancelling: dict[str, asyncio.Task[None]] = {}

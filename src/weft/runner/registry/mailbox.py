@@ -376,9 +376,9 @@ def deliver(worker: Worker, messages: Iterable[Message]) -> None:
         if not worker.takes_messages or (worker.state == "parked" and message.kind not in _FOR_PARKED):
             return
         if message.kind == PROGRESS:
-            outlet = worker.dispatcher.family.outlet
-            if outlet is not None:
-                outlet.answer(worker.id, message.body)
+            reporter = worker.dispatcher.family.reporter
+            if reporter is not None:
+                reporter.answer(worker.id, message.body)
             worker.take_message(message.number)
             continue
         try:

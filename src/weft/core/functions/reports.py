@@ -47,7 +47,7 @@ class StreamWriter(Protocol):
         ...
 
 
-class Outlet(Protocol):
+class Reporter(Protocol):
     """Takes what steps report."""
 
     @property
