@@ -86,7 +86,7 @@ def pass_on(runnable: Runnable, report: tuple[Any, ...]) -> None:
     Raises:
         UnencodableValue: an item cannot be stored.
     """
-    reporter = None if runnable.family is None else runnable.family.reporter
+    reporter = None if runnable.runner is None else runnable.runner.reporter
     if reporter is None:
         return
     match report:

@@ -224,7 +224,7 @@ class Runtime:
             children=self.children,
             quiet=self.continuation.look_at,
         )
-        self.dispatcher.family = self.children
+        self.dispatcher.step_runner = self.children
 
     @property
     def store(self) -> LogStore:

@@ -20,7 +20,7 @@ from weft.typing import Address
 
 if TYPE_CHECKING:
     from weft.core.plan.compiled_workflow import CompiledWorkflow
-    from weft.core.run.child import Child, Family
+    from weft.core.run.child import Child, StepRunner
 
 Key: TypeAlias = tuple[str, tuple[Address, ...]]
 """A component, or a part of one, and the addresses of what it runs on."""
@@ -93,7 +93,7 @@ class Announced(Protocol):
         ...
 
     @property
-    def family(self) -> Family | None:
+    def runner(self) -> StepRunner | None:
         """Starts other runs, where there is a runner."""
         ...
 
@@ -228,7 +228,7 @@ class Current:
         running = self._running
         if isinstance(running, tuple):
             return None
-        return running.reporter or (None if running.family is None else running.family.reporter)
+        return running.reporter or (None if running.runner is None else running.runner.reporter)
 
     def add(self, fragment: object, *, to: object = None) -> None:
         """
@@ -267,8 +267,8 @@ class Current:
             NoRunner: nothing here can start a run.
             NotInTransaction: this step has the only transaction of the store.
         """
-        family, with_parent = self._family, cancel_with_parent
-        return family.start(self._runnable, workflow, value, id=id, with_parent=with_parent, **options)
+        runner, with_parent = self._runner, cancel_with_parent
+        return runner.start(self._runnable, workflow, value, id=id, with_parent=with_parent, **options)
 
     async def astart_child(
         self,
@@ -280,17 +280,17 @@ class Current:
         **options: Any,
     ) -> Child:
         """Start another run from a coroutine function, as :meth:`start_child`; the methods of the child are awaited."""
-        family, with_parent = self._family, cancel_with_parent
-        return await family.astart(self._runnable, workflow, value, id=id, with_parent=with_parent, **options)
+        runner, with_parent = self._runner, cancel_with_parent
+        return await runner.astart(self._runnable, workflow, value, id=id, with_parent=with_parent, **options)
 
     @property
-    def _family(self) -> Family:
+    def _runner(self) -> StepRunner:
         running = self._running
-        family = None if isinstance(running, tuple) else running.family
-        if family is None:
+        runner = None if isinstance(running, tuple) else running.runner
+        if runner is None:
             raise NoRunner(self.component)
         self._check_can_store("start a child run")
-        return family
+        return runner
 
     def _check_can_store(self, what: str) -> None:
         """Refuse what would wait for the store, which waits for the transaction of this step."""

@@ -50,7 +50,7 @@ class Child(Protocol):
         ...
 
 
-class Family(Protocol):
+class StepRunner(Protocol):
     """The runner, as a step sees it: starts runs on its behalf, and takes what it reports."""
 
     @property

@@ -26,7 +26,7 @@ from weft.core.functions.hooks import in_place_of
 from weft.core.functions.reports import Reporter, StreamWriter
 from weft.core.lineage.lineage import Lineage
 from weft.core.plan.node import Arguments, FunctionNode
-from weft.core.run.child import Family
+from weft.core.run.child import StepRunner
 from weft.errors import CannotSpread, MissingContext, NoTransactions, an
 from weft.typing import Address
 
@@ -77,12 +77,12 @@ class Runnable(msgspec.Struct, eq=False):
     """The additions of this attempt to its run so far."""
     on_heartbeat: Callable[[], object] | None = None
     """Takes a heartbeat, where one is expected."""
-    family: Family | None = None
+    runner: StepRunner | None = None
     """Starts other runs, where there is a runner."""
     token: str | None = None
     """The token that completes it from outside, if it is an external step."""
     reporter: Reporter | None = None
-    """Takes what it reports, in a worker process; elsewhere *family* knows."""
+    """Takes what it reports, in a worker process; elsewhere *runner* knows."""
     streams: dict[tuple[str, int], StreamWriter] | None = None
     """The streams that it writes to, by name and attempt."""
     transaction: StepTransaction | None = None

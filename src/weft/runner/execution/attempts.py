@@ -106,7 +106,7 @@ class Attempts:
             queue = self._dispatcher.queues[inflight.executor]
             is_held = queue.may_start is not None and not queue.may_start()
             if queue.run is not None and not runnable.node.is_async and not queue.line and not is_held:
-                runnable.family = self._dispatcher.family
+                runnable.runner = self._dispatcher.step_runner
                 if bus.runnable_start or worker.options.hooks is not None:
                     worker.report.started(inflight, self._dispatcher)
                 if inflight.state == "done":  # a listener has cancelled the run
@@ -361,7 +361,7 @@ class Attempts:
             inflight.disarm()
         if inflight.queue_timer is not None and inflight.executor != QUEUE:  # else it waits for a worker of the fleet
             inflight.end_queue_timer()
-        attempt.runnable.family, inflight.children = dispatcher.family, None
+        attempt.runnable.runner, inflight.children = dispatcher.step_runner, None
         inflight.started = inflight.last_sign = dispatcher.monotonic()
         if inflight.state == "calling_policy":
             if attempt.timeout is not None:

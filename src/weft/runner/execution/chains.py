@@ -143,7 +143,7 @@ class ChainCall(Runnable, eq=False):
         address = lineage.note(before.component, before.result)
         kwargs = NOTHING if node.arguments is None else dict(node.arguments.constants)
         link = ChainLink(node, self.run_id, (address,), lineage, (before.result,), kwargs, chain=self)
-        link.family = self.family
+        link.runner = self.runner
         return link
 
 
@@ -198,7 +198,7 @@ def chain_for(worker: Worker, scheduler: Scheduler, activation: Activation, runn
         args=(),
         kwargs=NOTHING,
         nodes=nodes[index : min(end, index + wanted)],
-        family=dispatcher.family,
+        runner=dispatcher.step_runner,
     )
     chain.links.append(runnable)
     return chain

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from weft.calling import is_ctrl_c
-from weft.core.run.child import Family
+from weft.core.run.child import StepRunner
 from weft.core.run.runnable import Outcome
 from weft.errors import RunnerClosed
 from weft.ports.clock import Clock
@@ -57,7 +57,7 @@ class Dispatcher:
 
     loop: asyncio.AbstractEventLoop
     monotonic: Callable[[], float]
-    family: Family
+    step_runner: StepRunner
     """Starts the children of steps; set by the runtime, since it needs the workers of this dispatcher."""
     _thread: int
 

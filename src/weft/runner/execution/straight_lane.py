@@ -142,7 +142,7 @@ class StraightLane:
             return False
         worker.at_once -= 1
         runnable = bind(activation, memory, run.context)
-        runnable.family = worker.dispatcher.family
+        runnable.runner = worker.dispatcher.step_runner
         worker.is_in_lane = True
         try:
             outcome = self._run(runnable)
@@ -184,7 +184,7 @@ class HandOverLane:
         worker.upcoming = None
         if run.memory.ready.get(activation.key) is activation:  # else it was removed from the run meanwhile
             runnable = bind(activation, run.memory, run.context)
-            runnable.family = worker.dispatcher.family
+            runnable.runner = worker.dispatcher.step_runner
             inflight = InFlight(activation, state="executing", runnable=runnable, attempt=Attempt(runnable, None))
             inflight.executor, inflight.is_straight = self._executor, True
             inflight.started = inflight.last_sign = worker.monotonic()

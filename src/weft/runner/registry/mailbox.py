@@ -376,7 +376,7 @@ def deliver(worker: Worker, messages: Iterable[Message]) -> None:
         if not worker.takes_messages or (worker.state == "parked" and message.kind not in _FOR_PARKED):
             return
         if message.kind == PROGRESS:
-            reporter = worker.dispatcher.family.reporter
+            reporter = worker.dispatcher.step_runner.reporter
             if reporter is not None:
                 reporter.answer(worker.id, message.body)
             worker.take_message(message.number)
