@@ -74,7 +74,7 @@ def as_thresholds(given: object) -> Thresholds | Literal["auto"] | None:
     return cast("Thresholds", three)
 
 
-class Crowd:
+class CollectorWatch:
     """Makes full collections rare while one runner has many live runs."""
 
     __slots__ = ("few", "many")

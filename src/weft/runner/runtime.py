@@ -292,7 +292,7 @@ class Runtime:
             raise
         watch(self.registry)
         if self._thresholds == "auto":
-            self.registry.crowd.open()
+            self.registry.collector.open()
         elif isinstance(self._thresholds, tuple):
             collector.hold(self._thresholds)
 
@@ -376,7 +376,7 @@ class Runtime:
         self.registry.clear()
         self.ownership.close()
         dispatcher.is_open, self._is_spent = False, True
-        self.registry.crowd.close()
+        self.registry.collector.close()
         if isinstance(self._thresholds, tuple):
             collector.release(self._thresholds)
         if unwritten:

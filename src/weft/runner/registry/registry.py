@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from weft.errors import RunExists, UniqueKeyTaken
 from weft.ports.store import RunRecord
-from weft.runner.collector import Crowd
+from weft.runner.collector import CollectorWatch
 from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.worker import Worker
@@ -139,7 +139,7 @@ class RunRegistry:
         """
         self._ownership, self._waiters, self._dispatcher = ownership, waiters, dispatcher
         self._table, self._workers, self._told = table, table.workers, told
-        self.crowd = Crowd()
+        self.collector = CollectorWatch()
         """Told when there are many live runs, and few again."""
         self.recent = recent
         """Runs that have finished here, for callers that ask right after."""
@@ -194,8 +194,8 @@ class RunRegistry:
     def add(self, worker: Worker) -> None:
         """Let *worker* drive its run, which is a new one and locked."""
         self._workers[worker.id] = worker
-        if len(self._workers) >= self.crowd.many:
-            self.crowd.grown()
+        if len(self._workers) >= self.collector.many:
+            self.collector.grown()
 
     def put(self, worker: Worker) -> None:
         """Let *worker* drive its run from now on, in place of one that has crashed, was parked or was asleep."""
@@ -235,8 +235,8 @@ class RunRegistry:
 
     def _remove(self, worker: Worker) -> None:
         del self._workers[worker.id]
-        if len(self._workers) < self.crowd.few:
-            self.crowd.shrunk()
+        if len(self._workers) < self.collector.few:
+            self.collector.shrunk()
 
     # -- coming in -------------------------------------------------------------------------------
 
