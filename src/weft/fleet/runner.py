@@ -42,7 +42,7 @@ from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.execution.dispatcher import QUEUE as QUEUE_EXECUTOR
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
-from weft.runner.registry.children import Elsewhere
+from weft.runner.registry.children import OtherDatabases
 from weft.runner.runner import AsyncRunner
 from weft.runner.runtime import Runtime, RuntimeParts
 
@@ -90,7 +90,7 @@ class FleetRunner(AsyncRunner):
         clock: Clock | None = None,
         lease: float = 10.0,
         tasks: int = TASKS,
-        elsewhere: Elsewhere | None = None,
+        other_databases: OtherDatabases | None = None,
     ) -> None:
         self.limits = SharedCounters(
             store,
@@ -100,7 +100,7 @@ class FleetRunner(AsyncRunner):
         )
         """The limits of its steps, which it shares with all workers while its task runs."""
         self._queue_store, self._queues, self._concurrency, self._has_left = store, tuple(queues), concurrency, left
-        self._elsewhere = elsewhere
+        self._other_databases = other_databases
         super().__init__(
             store,
             context=context,
@@ -143,7 +143,7 @@ class FleetRunner(AsyncRunner):
         return RuntimeParts(
             has_workers=True,
             sleepers=self._rest_in,
-            elsewhere=self._elsewhere,
+            other_databases=self._other_databases,
             told=self._told_of,
             may_start=lambda: self._queue_store.is_sure,
             spreads=self._spreads,

@@ -42,7 +42,7 @@ from weft.fleet import decisions, health
 from weft.fleet import registry as known_workflows
 from weft.fleet.client import AsyncClient
 from weft.fleet.clock import SKEW, FleetClock
-from weft.fleet.elsewhere import Elsewhere
+from weft.fleet.other_shards import OtherShards
 from weft.fleet.runner import DRAIN_GRACE, TASKS, FleetRunner
 from weft.ports.queue import QUEUE
 from weft.ports.workers import Load, Served, is_drain
@@ -136,7 +136,7 @@ class FleetWorker:
             lease=lease,
             tasks=tasks,
             clock=FleetClock(store.clock.time),
-            elsewhere=Elsewhere(store, client or self._own_client, next(iter(queues))),
+            other_databases=OtherShards(store, client or self._own_client, next(iter(queues))),
         )
         self._make_client = partial(AsyncClient, [dsn], schema=schema, prepared=prepared)
         self._client: AsyncClient | None = None

@@ -40,7 +40,7 @@ from weft.runner.execution.streams import StreamHub
 from weft.runner.execution.worker import Worker
 from weft.runner.registry.bulk_resume import BulkResume
 from weft.runner.registry.bulk_start import BulkStart
-from weft.runner.registry.children import ChildRuns, Elsewhere, Given
+from weft.runner.registry.children import ChildRuns, Given, OtherDatabases
 from weft.runner.registry.continuation import Continuation
 from weft.runner.registry.creation import RunCreator
 from weft.runner.registry.definitions import Definitions
@@ -76,7 +76,7 @@ class RuntimeParts:
     """Whether other processes claim the runs that no process drives."""
     sleepers: Callable[[Runtime], Sleepers] | None = None
     """Makes what knows the runs that only wait, once the registry is there."""
-    elsewhere: Elsewhere | None = None
+    other_databases: OtherDatabases | None = None
     """Starts children in other databases."""
     told: Callable[[Worker], object] | None = None
     """Called with a worker whose run has left, or has nothing left to do."""
@@ -193,7 +193,7 @@ class Runtime:
         self.mailbox = Mailbox(store, self.registry, self.loader, self.registry.waking, clock.time, self.may_wait)
         self.streams = StreamHub(store, self.dispatcher.journal, clock.time, table.in_flight)
         self.children = ChildRuns(
-            runner, self.registry, self.creator, self.loader, self.waiters, given, self.streams, parts.elsewhere
+            runner, self.registry, self.creator, self.loader, self.waiters, given, self.streams, parts.other_databases
         )
         self._connect()
         self.dispatcher.residency.check()

@@ -52,7 +52,7 @@ Given = Callable[[dict[str, Any], RunOptions], tuple[RunOptions, dict[str, Any]]
 _log = logging.getLogger("weft.runner")
 
 
-class Elsewhere(Protocol):
+class OtherDatabases(Protocol):
     """Starts children with a given id, if the runs of a fleet are in several databases."""
 
     async def is_needed(self) -> bool:
@@ -83,20 +83,20 @@ class ChildRuns:
         waiters: Waiters,
         given: Given,
         reporter: Reporter,
-        elsewhere: Elsewhere | None,
+        other_databases: OtherDatabases | None,
     ) -> None:
         """
         Start children with *runner*.
 
         Args:
             reporter: takes the progress and the streams of steps.
-            elsewhere: starts children that are given an id, in a fleet.
+            other_databases: starts children that are given an id, in a fleet.
         """
         self._runner, self._registry, self._waiters, self._given = runner, registry, waiters, given
         self._creator, self._loader = creator, loader
         self.reporter: Reporter | None = reporter
         """Takes the progress and the streams of steps."""
-        self._elsewhere = elsewhere
+        self._other_databases = other_databases
         self._cancelling: dict[str, asyncio.Task[None]] = {}
         """By cancelled parent: the task that cancels its children."""
 
@@ -160,9 +160,9 @@ class ChildRuns:
         """Record the child in the log of its parent, create it, and return it and the runner or client that has it."""
         worker, inflight = self._in_flight(parent)
         _check(workflow, value, with_parent=with_parent)
-        elsewhere = None if id is None else self._elsewhere
-        if elsewhere is not None and not await elsewhere.is_needed():
-            elsewhere = None
+        others = None if id is None else self._other_databases
+        if others is not None and not await others.is_needed():
+            others = None
         asked = dict(options)
         if not worker.options.checkpoints.at_idle:  # its parent may be written when it is not
             options.setdefault("checkpoint", on_complete)
@@ -174,8 +174,8 @@ class ChildRuns:
             raise InvalidOption(f"id={child!r}: a run cannot be its own child")
         await self._note(worker, parent, child, with_parent=with_parent)
         self._in_flight(parent)
-        if elsewhere is not None:
-            return await elsewhere.start(workflow, value, child, asked)
+        if others is not None:
+            return await others.start(workflow, value, child, asked)
         made = await self._creator.start(child, workflow, told, StartRequest(value, **given))
         return self._runner, RunRef(child, None if value is MISSING else 1, made)
 
@@ -292,7 +292,7 @@ class ChildRuns:
         try:
             return await self._loader.visit(child, partial(self._cancelled, reason))
         except RunNotFound:
-            if self._elsewhere is None or not await self._elsewhere.cancel(child, reason):
+            if self._other_databases is None or not await self._other_databases.cancel(child, reason):
                 _log.debug("run %r was never started, or is deleted", child)
             return ()
 

@@ -22,7 +22,7 @@ _SENT: Final = frozenset({"policies", "policies_mode", "deadline"})
 """The options of a child that are stored with it."""
 
 
-class Elsewhere:
+class OtherShards:
     """
     Starts and cancels children of the runs of one worker.
 
