@@ -21,7 +21,7 @@ def cancel(
     """Close a run.  What is in flight is cancelled, and nothing more starts."""
     screen = Screen()
     with errors_in_one_line(screen):
-        from weft.cli.changing import changing, told_later
+        from weft.cli.changing import changing, print_stored
 
         url = located(store)
         with changing(url) as (runner, source):
@@ -30,4 +30,4 @@ def cancel(
             if was_cancelled:
                 screen.note(f"{run}: it was cancelled before")
             else:
-                told_later(screen, url, source, run, "the request to cancel is stored", as_json=as_json)
+                print_stored(screen, url, source, run, "the request to cancel is stored", as_json=as_json)

@@ -54,7 +54,7 @@ def changing(url: StoreUrl) -> Generator[tuple[Runner, Source], None, None]:
             yield runner, source
 
 
-def told_later(screen: Screen, url: StoreUrl, source: Source, run: str, what: str, *, as_json: bool) -> None:
+def print_stored(screen: Screen, url: StoreUrl, source: Source, run: str, what: str, *, as_json: bool) -> None:
     """Print that *what* was left for *run*, and which process takes it up."""
     owner = source.find(run).owner
     if as_json:
@@ -83,7 +83,7 @@ def leaving(
         url = located(store)
         with changing(url) as (runner, source):
             yield runner, source
-            told_later(screen, url, source, run, f"{what} is stored", as_json=as_json)
+            print_stored(screen, url, source, run, f"{what} is stored", as_json=as_json)
 
 
 def check_code(run: Run, *, has_imported: bool) -> None:

@@ -8,8 +8,8 @@ import msgspec
 import typer
 
 from weft.cli.completion import run_ids
-from weft.cli.looking import looking
 from weft.cli.options import AsJson
+from weft.cli.reading import reading
 from weft.cli.screen import Screen
 from weft.cli.store_option import StoreOption
 
@@ -28,7 +28,7 @@ def diff(
     from weft.core.diff import diff as difference
 
     screen = Screen()
-    with looking(screen, store, code=2) as view:
+    with reading(screen, store, code=2) as view:
         found = difference(view.read(one).run(), view.read(other).run())
         if as_json:
             workflows = None if found.workflows is None else msgspec.structs.asdict(found.workflows)

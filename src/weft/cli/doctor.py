@@ -14,12 +14,12 @@ from rich.status import Status
 from rich.text import Text
 
 from weft.cli.installation import installation
-from weft.cli.left_alone import remarks
 from weft.cli.options import Schema
 from weft.cli.repair import repair as mend
 from weft.cli.screen import Screen, errors_in_one_line, text_of
 from weft.cli.source import FileSource
 from weft.cli.store_option import StoreOption, StoreUrl, located
+from weft.cli.undriven_runs import remarks
 from weft.errors import CommandError, CorruptStore, InvalidStoreOption, StoreNotFound, StoreNotNamed, WeftError
 from weft.ports.checkup import Finding
 from weft.stores.sqlite.checkup import Checkup

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from weft.cli.completion import components
-from weft.cli.looking import looking
 from weft.cli.options import AsJson, RunId
+from weft.cli.reading import reading
 from weft.cli.screen import Screen
 from weft.cli.store_option import StoreOption
 from weft.views.text import word
@@ -30,7 +30,7 @@ def explain(
 ) -> None:
     """Show which values a value came from, as a tree."""
     screen = Screen()
-    with looking(screen, store) as view:
+    with reading(screen, store) as view:
         found = view.read(run).run()
         names = [component] if component is not None else list(found.results())
         explained = [found.explain(name) for name in names]

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli.completion import run_ids
-from weft.cli.looking import looking
 from weft.cli.options import AsJson
+from weft.cli.reading import reading
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.show import truncation
 from weft.cli.store_option import StoreOption
@@ -54,7 +54,7 @@ def graph(
         with errors_in_one_line(screen):
             _print(screen, workflow_at(which), draw, output, as_json=as_json)
     else:
-        with looking(screen, store) as view:
+        with reading(screen, store) as view:
             found = view.read(which)
             _print(screen, found.run(), draw, output, as_json=as_json)
             if found.record.first > 1:

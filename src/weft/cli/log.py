@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli import stored
-from weft.cli.looking import looking
 from weft.cli.options import RunId
+from weft.cli.reading import reading
 from weft.cli.screen import Screen
 from weft.cli.store_option import StoreOption
 from weft.core import events as ev
@@ -34,7 +34,7 @@ def log(
 ) -> None:
     """Print the log of a run, without changing it."""
     screen = Screen()
-    with looking(screen, store, is_endless=follow) as view:
+    with reading(screen, store, is_endless=follow) as view:
         if follow:
             _follow(screen, view.reader(run), as_json=as_json)
             return

@@ -9,11 +9,11 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from weft.cli.completion import statuses_of, workflows
-from weft.cli.left_alone import going_on
-from weft.cli.looking import looking
+from weft.cli.reading import reading
 from weft.cli.screen import Screen
 from weft.cli.source import Source
 from weft.cli.store_option import StoreOption, located
+from weft.cli.undriven_runs import resume_command
 from weft.errors import DamagedRow
 from weft.ports.store import DUE, RunRecord, RunStatus
 from weft.views import undriven
@@ -42,7 +42,7 @@ def ls(
     screen = Screen()
     statuses: list[RunStatus] | None = [_status(each) for each in status] if status else None
     damaged: dict[str, DamagedRow] = {}
-    with looking(screen, store) as view:
+    with reading(screen, store) as view:
         records = _records(view, statuses, workflow, limit + 1, lambda error: damaged.setdefault(str(error), error))
         workers = view.workers()
         rest, records = records[limit:], records[:limit]
@@ -59,7 +59,7 @@ def ls(
             )
         left = [record for record in records if undriven(record, workers=workers)]
         if left and not as_json:
-            command = going_on(view, left, located(store).option)
+            command = resume_command(view, left, located(store).option)
             screen.note(f"no process drives {count(len(left), 'run')} with work left; to go on: {command}")
         for problem in damaged:
             screen.complain(problem)

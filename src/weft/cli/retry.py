@@ -32,7 +32,7 @@ def retry(
     """Run again what has failed in a run.  All that depended on it runs too; what completed stands."""
     screen = Screen(goes_on=True)
     with errors_in_one_line(screen):
-        from weft.cli.changing import changing, drive, told_later, with_code
+        from weft.cli.changing import changing, drive, print_stored, with_code
         from weft.cli.modules import context as context_at
         from weft.cli.modules import imported
 
@@ -42,7 +42,7 @@ def retry(
         with changing(url) as (runner, source):
             if source.find(run).status != "failed":  # another process takes it up
                 runner.retry(run, component, by=caller(by))
-                told_later(screen, url, source, run, "the request to retry is stored", as_json=as_json)
+                print_stored(screen, url, source, run, "the request to retry is stored", as_json=as_json)
                 return
             with_code(source, run, workflows, has_imported=bool(modules))
 

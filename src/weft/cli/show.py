@@ -11,16 +11,16 @@ import typer
 
 from weft.cli import stored
 from weft.cli.glyphs import glyph, style
-from weft.cli.left_alone import left_alone
 from weft.cli.live import answers, view_for
 from weft.cli.log import event_data
-from weft.cli.looking import looking
 from weft.cli.ls import as_data
 from weft.cli.options import RunId
+from weft.cli.reading import reading
 from weft.cli.report import outcome_data, report
 from weft.cli.screen import Screen
 from weft.cli.source import Source
 from weft.cli.store_option import StoreOption, located
+from weft.cli.undriven_runs import undriven_run
 from weft.cli.waterfall import waterfall_lines
 from weft.core import events as ev
 from weft.core.plan.node import Kind
@@ -51,14 +51,14 @@ def show(
 ) -> None:
     """Show one run: components, times, inputs, results, failures."""
     screen = Screen()
-    with looking(screen, store, is_endless=follow) as view:
+    with reading(screen, store, is_endless=follow) as view:
         if follow:
             _follow(screen, view.reader(run), located(store).option, as_json=as_json)
             return
         found = view.read(run)
         here = found.run()
         option = located(store).option
-        left = left_alone(view, here, option)
+        left = undriven_run(view, here, option)
         children = {child: _state(view, child, component) for child, component in here.children.items()}
         if as_json:
             screen.json(_data(found, here) | _left(left), indent=2)

@@ -12,9 +12,9 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from weft.cli.glyphs import glyph, style
-from weft.cli.looking import looking
 from weft.cli.ls import as_data
 from weft.cli.options import AsJson
+from weft.cli.reading import reading
 from weft.cli.screen import Screen
 from weft.cli.source import Source
 from weft.cli.store_option import StoreOption, located
@@ -53,7 +53,7 @@ def top(
 ) -> None:
     """Show all runs live, those that need attention first.  Ctrl-C ends it; without a terminal, print them once."""
     screen = Screen()
-    with looking(screen, store, is_endless=True) as view:
+    with reading(screen, store, is_endless=True) as view:
         url = located(store)
         seen, name = _Seen(view, url.option), url.shown
         if as_json:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.looking import looking
 from weft.cli.options import RunId
+from weft.cli.reading import reading
 from weft.cli.screen import Screen
 from weft.cli.store_option import StoreOption
 from weft.errors import CorruptLog
@@ -21,7 +21,7 @@ def verify(
 ) -> None:
     """Check that the log of a run is what was written.  Nothing was altered, dropped, reordered or cut off."""
     screen = Screen()
-    with looking(screen, store) as view:
+    with reading(screen, store) as view:
         try:
             checked = view.verify(run)
         except CorruptLog as error:

@@ -10,8 +10,8 @@ import msgspec
 import typer
 
 from weft.cli.completion import workflows
-from weft.cli.looking import looking
 from weft.cli.options import AsJson
+from weft.cli.reading import reading
 from weft.cli.screen import Screen
 from weft.cli.source import Source
 from weft.cli.store_option import StoreOption, located
@@ -47,7 +47,7 @@ def versions(
 ) -> None:
     """List the versions of workflows, and how many runs follow each."""
     screen = Screen()
-    with looking(screen, store) as view:
+    with reading(screen, store) as view:
         lost = _stranded(store, workflow)
         lines = sorted(_lines(view, workflow).values(), key=lambda line: (line.workflow, -line.last))
         if as_json and (lines or workflow is None):

@@ -14,7 +14,7 @@ from weft.errors import CorruptStore, LostCommits
 
 
 @contextmanager
-def looking(
+def reading(
     screen: Screen, store: str | None, *, is_endless: bool = False, code: int = 1
 ) -> Generator[Source, None, None]:
     """

@@ -26,13 +26,13 @@ _LONGEST: Final = 20_000
 """A run with more events is not read for the names of its modules."""
 
 
-def left_alone(source: Source, run: Run, option: str) -> Undriven | None:
+def undriven_run(source: Source, run: Run, option: str) -> Undriven | None:
     """Return what to report if no process drives *run*, of *source*; *option* names the store in commands."""
     record = source.find(run.id)
     return undriven(record, workers=source.workers(), modules=modules_of(run.workflow), option=option)
 
 
-def going_on(source: Source, records: Iterable[RunRecord], option: str) -> str:
+def resume_command(source: Source, records: Iterable[RunRecord], option: str) -> str:
     """Return the command that goes on with all runs of a store that no process drives, of which these are *records*."""
     command = "weft resume --all" if source.workers() is None else "weft worker"
     return f"{command}{importing(_modules(source, records))}{option}"
@@ -69,7 +69,7 @@ def _undriven(source: Source, option: str) -> Iterable[Finding]:
         yield Finding(
             where="runs",
             what=f"{count(len(found), 'run')} {verb} work left and no process: {_listed([each.id for each in found])}",
-            next=f"to go on: {going_on(source, found, option)}",
+            next=f"to go on: {resume_command(source, found, option)}",
             run=found[0].id if len(found) == 1 else None,
             is_damage=False,
         )
