@@ -115,6 +115,13 @@ def dask() -> None:
     assert DaskExecutor
 
 
+def everything() -> None:
+    """Try each extra in a process of its own, in an environment that has all of them."""
+    for name in PROGRAMS.keys() - {"", "all"}:
+        options = [f"-W{each}" for each in sys.warnoptions]
+        subprocess.run([sys.executable, *options, __file__, name], check=True)
+
+
 def _durable(file: Path | None = None) -> None:
     from weft import Runner, Workflow, step
 
@@ -161,6 +168,7 @@ async def _get(application: object, path: str) -> int:
 PROGRAMS: dict[str, Callable[[], None]] = {
     "": none,
     **{each.__name__: each for each in (cli, ui, postgres, schedules, otel, prometheus, crypto, ray, dask)},
+    "all": everything,
 }
 
 if __name__ == "__main__":

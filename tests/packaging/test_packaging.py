@@ -30,7 +30,7 @@ def test_weft_imports_msgspec_and_the_standard_library_alone() -> None:
 
 
 def test_every_extra_has_a_program_that_shows_that_it_works() -> None:
-    assert PROGRAMS.keys() - {""} == PROJECT["project"]["optional-dependencies"].keys() - {"all"}
+    assert PROGRAMS.keys() - {""} == PROJECT["project"]["optional-dependencies"].keys()
 
 
 @pytest.mark.parametrize("extra", ["ui", "schedules", "otel", "prometheus"])
