@@ -30,6 +30,7 @@ VOCABULARY = {"errors", "lazy_names", "typing"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "lazy_names": set(),
+    "shield": set(),
     "typing": set(),
     "core": set(),
     "events": {"core"},
@@ -39,12 +40,12 @@ ALLOWED: dict[str, set[str]] = {
     "telemetry": set(),
     "calling": {"core"},
     "local": {"calling", "core", "policy", "ports"},
-    "stores": {"core", "log", "ports"},
+    "stores": {"core", "log", "ports", "shield"},
     "executors": {"calling", "core", "log", "ports"},
     "schedulers": {"core", "ports"},
     "views": {"core", "log", "ports"},
-    "runner": {"calling", "core", "log", "policy", "ports", "telemetry"},
-    "fleet": {"calling", "core", "executors", "log", "policy", "ports", "runner", "stores", "telemetry"},
+    "runner": {"calling", "core", "log", "policy", "ports", "shield", "telemetry"},
+    "fleet": {"calling", "core", "executors", "log", "policy", "ports", "runner", "shield", "stores", "telemetry"},
 }
 
 # These may know everything, and nothing above may know them.

@@ -55,6 +55,7 @@ from weft.runner.registry.supervisor import Supervisor
 from weft.runner.waiting.changes import Changes
 from weft.runner.waiting.diagnosis import diagnose
 from weft.runner.waiting.waiters import Waiters
+from weft.shield import shielded
 from weft.telemetry.levels import forget, watch
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ class Runtime:
         opening = self._opening
         self._openers += 1
         try:
-            await asyncio.shield(opening)
+            await shielded(opening)
         except BaseException:
             self._openers -= 1
             if opening.done() and (opening.cancelled() or opening.exception() is not None):
@@ -316,7 +317,7 @@ class Runtime:
             return
         self._closers += 1
         try:
-            await asyncio.shield(closing)
+            await shielded(closing)
         except UnwrittenEvents:
             self._is_told = self._is_spent
             raise
@@ -465,14 +466,14 @@ class Runtime:
         """
         if await self.lookup.held(run) is None:
             if self.registry.is_asleep(run):
-                await asyncio.shield(self.registry.change(run, partial(self._stop, run, Deadline(0.0), persist=True)))
+                await shielded(self.registry.change(run, partial(self._stop, run, Deadline(0.0), persist=True)))
             return
         stop = self._stops.get(run)
         if stop is None:
             stop = self._begin_to_stop(run, persist=persist, grace=self._grace if grace is None else grace)
         elif grace is not None:
             stop.deadline.hurry(grace)
-        await asyncio.shield(stop.task)
+        await shielded(stop.task)
 
     def _begin_to_stop(self, run: str, *, persist: bool, grace: float) -> _Stop:
         deadline, worker = Deadline(grace), self.registry.get(run)
@@ -501,7 +502,7 @@ class Runtime:
             RunOwned: another process that is alive has it.
         """
         self.check_open()
-        await asyncio.shield(self.registry.change(run, partial(self._delete, run)))
+        await shielded(self.registry.change(run, partial(self._delete, run)))
 
     async def _delete(self, run: str) -> None:
         await self._stop(run, Deadline(self._grace), persist=True)

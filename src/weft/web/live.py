@@ -22,6 +22,7 @@ from starlette.responses import Response, StreamingResponse
 from weft.errors import RunNotFound
 from weft.ports.store import FINISHED, RunRecord
 from weft.runner.runner import AsyncRunner
+from weft.shield import shielded
 from weft.web.rendering import said
 
 PAUSE: Final = 0.5
@@ -55,7 +56,7 @@ class Watches:
             for old in [name for name, (at, seen) in self._seen.items() if seen.done() and at + 60 < now]:
                 del self._seen[old]
             known = self._seen[what] = (now, asyncio.ensure_future(look()))
-        return await asyncio.shield(known[1])
+        return await shielded(known[1])
 
 
 def state_of_run(record: RunRecord) -> str:

@@ -18,6 +18,8 @@ import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, TypeVar
 
+from weft.shield import shielded
+
 T = TypeVar("T")
 
 SLOW: Final = 0.1
@@ -51,7 +53,7 @@ class SlowAnswers:
         asking = self._asking.get(question)
         if asking is None:
             asking = self._asking[question] = asyncio.ensure_future(self._ask(question, ask))
-        return await asyncio.shield(asking)
+        return await shielded(asking)
 
     async def within(self, seconds: float | None, question: Hashable, ask: Callable[[], Awaitable[T]]) -> T | None:
         """

@@ -21,6 +21,7 @@ from weft.fleet.client import AsyncClient
 from weft.ports.store import DUE, FINISHED, OwnedStore, RunRecord, RunStatus, Store
 from weft.runner.blocking import Runner
 from weft.runner.runner import AsyncRunner
+from weft.shield import shielded
 from weft.stores import PostgresStore
 from weft.views import Attention, Undriven, queued, undriven
 from weft.views.code import modules_of
@@ -86,7 +87,7 @@ class Source:
         if self._is_own:
             if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
                 self._opening = asyncio.ensure_future(self._runner.open())
-            await asyncio.shield(self._opening)
+            await shielded(self._opening)
         return self._runner
 
     @property
@@ -238,7 +239,7 @@ class Source:
             reading = self._reading[id, at] = asyncio.ensure_future(self._read(record, key))
             reading.add_done_callback(lambda _: self._reading.pop((id, at), None))
             reading.add_done_callback(looked_at)
-        return await asyncio.shield(reading)
+        return await shielded(reading)
 
     def known(self, id: str) -> Run | None:
         """Return a run as it was when it was read last, if that is known."""

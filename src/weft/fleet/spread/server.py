@@ -31,6 +31,7 @@ from weft.ports.executor import Executor
 from weft.ports.tasks import ClaimedTask, TaskStore
 from weft.runner import defaults
 from weft.runner.deadline import Deadline
+from weft.shield import shielded
 from weft.typing import RunId
 
 _log = logging.getLogger("weft.fleet")
@@ -156,7 +157,7 @@ class TaskServer:
             self._deadline.hurry(grace)
         self._is_closing = True
         self._bell.set()
-        await asyncio.shield(self._over)
+        await shielded(self._over)
 
     # -- the task ----------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from weft.log.value_encoder import encode_value
 from weft.ports.store import Append
 from weft.ports.streams import Chunk, StreamStore
 from weft.runner.durability.store_retry import waits
+from weft.shield import shielded
 
 SOON: Final = 0.05
 """Longest time until items are stored, in seconds, if the store can."""
@@ -328,7 +329,7 @@ class StreamHub:
             ]
             assert isinstance(self._store, StreamStore)  # noqa: S101
             try:
-                answers = await asyncio.shield(asyncio.ensure_future(self._store.write_chunks(chunks)))
+                answers = await shielded(asyncio.ensure_future(self._store.write_chunks(chunks)))
             except StoreUnavailable:
                 self._put_back(taken)
                 raise

@@ -46,6 +46,7 @@ from weft.runner.execution.worker import Worker
 from weft.runner.options import check_text
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.waiters import Waiters
+from weft.shield import shielded
 
 T = TypeVar("T")
 
@@ -116,7 +117,7 @@ class Continuation:
         lock.release_after(task)
         self._tasks[run] = task
         task.add_done_callback(lambda _: self._tasks.pop(run, None))
-        return await asyncio.shield(task)
+        return await shielded(task)
 
     async def _let_begin(self, run: str) -> None:
         """

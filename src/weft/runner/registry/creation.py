@@ -42,6 +42,7 @@ from weft.runner.registry.loading import RunLoader, restored_options
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.registry.same_start import difference
 from weft.runner.waiting.waiters import Waiters
+from weft.shield import shielded
 from weft.telemetry import bus
 
 _INSTEAD: Final = "say what to do with if_exists="
@@ -153,7 +154,7 @@ class RunCreator:
         Raises:
             RunExists: a run with this id exists.
         """
-        return await asyncio.shield(self._registry.change(run.id, partial(self._adopt, run, options, change)))
+        return await shielded(self._registry.change(run.id, partial(self._adopt, run, options, change)))
 
     async def _adopt(self, run: Run, options: RunOptions, change: Callable[[Worker], object]) -> Worker:
         check_text("id", run.id)
@@ -184,7 +185,7 @@ class RunCreator:
         Raises:
             RunExists: a run with this id exists.
         """
-        await asyncio.shield(self._registry.change(run.id, partial(self._store, run, status, reason)))
+        await shielded(self._registry.change(run.id, partial(self._store, run, status, reason)))
 
     async def _store(self, run: Run, status: RunStatus, reason: str) -> None:
         check_text("id", run.id)
@@ -243,7 +244,7 @@ class RunCreator:
                 raise RunExists(run, error.differs, _INSTEAD) from error
             try:
                 if if_exists == "restart":
-                    await asyncio.shield(self._registry.change(run, partial(self._clear, run)))
+                    await shielded(self._registry.change(run, partial(self._clear, run)))
                 else:
                     if if_exists == "same":
                         known = await self._looked_up(run)

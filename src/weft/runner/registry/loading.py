@@ -15,7 +15,6 @@ Invariants:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
@@ -37,6 +36,7 @@ from weft.runner.options import RunOptions
 from weft.runner.registry.definitions import Definitions, Graph, check_graph, note_changed_code
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.waiters import Waiters
+from weft.shield import shielded
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class RunLoader:
         known = self._registry.get(run)
         if known is None or known.state == "parked" or self._registry.is_locked(run):
             back = partial(self.bring_back, run, workflow, options, strict=strict, parked=parked, graph=graph)
-            await asyncio.shield(self._registry.change(run, back))
+            await shielded(self._registry.change(run, back))
         return self._registry.get(run) or self._registry.recent.get(run)
 
     async def check_given(self, run: str, workflow: Workflow) -> None:
@@ -149,7 +149,7 @@ class RunLoader:
             RunNotHeld: it has not finished, and is not here.
             UniqueKeyTaken: another unfinished run has its unique key.
         """
-        return await asyncio.shield(self._registry.change(run, partial(self._reopen, run, options, change, upgrade)))
+        return await shielded(self._registry.change(run, partial(self._reopen, run, options, change, upgrade)))
 
     async def _reopen(
         self, run: str, options: RunOptions, change: Callable[[Worker], object], upgrade: Workflow | None
@@ -298,7 +298,7 @@ class RunLoader:
             RunNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
         """
-        return await asyncio.shield(self._registry.change(run, partial(self._visit, run, call)))
+        return await shielded(self._registry.change(run, partial(self._visit, run, call)))
 
     async def _visit(self, run: str, call: Callable[[Worker], Awaitable[T]]) -> T:
         await self._registry.supervisor.restarted(run)  # a worker that crashed writes nothing more, the next one does

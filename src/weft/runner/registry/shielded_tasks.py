@@ -13,6 +13,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from weft.shield import shielded
+
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
 
@@ -32,7 +34,7 @@ class ShieldedTasks:
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Run *work* as a task, and return its result; the task continues if the caller is cancelled."""
-        return await asyncio.shield(self.start(work))
+        return await shielded(self.start(work))
 
     async def ended(self) -> None:
         """Wait until nothing is left to do."""

@@ -18,6 +18,7 @@ from weft.errors import StoreError
 from weft.ports.changes import ChangeStore
 from weft.ports.store import Store
 from weft.runner.waiting.pauses import pauses
+from weft.shield import shielded
 
 _log = logging.getLogger("weft.runner")
 
@@ -71,7 +72,7 @@ class Changes:
         if self._store is not None:
             if self._listening is None:
                 self._listening = asyncio.get_running_loop().create_task(self._listen(self._store))
-            await asyncio.shield(self._listening)
+            await shielded(self._listening)
 
     async def _listen(self, store: ChangeStore) -> None:
         try:

@@ -25,6 +25,7 @@ from typing import Any, Final
 import msgspec
 
 from weft.errors import StoreError
+from weft.shield import shielded
 from weft.stores.postgres.connection import Connection
 from weft.stores.postgres.listener import Listener, Notify
 from weft.stores.postgres.statements import Statements
@@ -214,7 +215,7 @@ class Hints:
         if self._sending is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
-                    await asyncio.shield(self._sending)
+                    await shielded(self._sending)
         self._callbacks.clear()
         listener, self._listener = self._listener, None
         if listener is not None:

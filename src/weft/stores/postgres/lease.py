@@ -24,6 +24,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from weft.errors import InvalidStoreOption, StoreError, StoreUnavailable
+from weft.shield import shielded
 from weft.stores.postgres.error_mapping import problem
 from weft.stores.postgres.presence import Presence
 from weft.stores.postgres.process import Process
@@ -158,7 +159,7 @@ class Lease:
             self._registered = self._loop.create_future()
             self._thread = threading.Thread(target=self._run, name="weft-lease", daemon=True)
             self._thread.start()
-        await asyncio.shield(self._registered)
+        await shielded(self._registered)
         assert self._known is not None  # noqa: S101
         return self._known
 

@@ -14,6 +14,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from weft.shield import shielded
+
 _log = logging.getLogger("weft.stores")
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds before the next try to connect
@@ -46,7 +48,7 @@ class Listener:
         """Call *notify* after each notification on *channel*; wait until the first attempt to connect is over."""
         is_new = channel not in self._callbacks
         self._callbacks[channel], self._calls[channel] = notify, partial(_call, notify)
-        await asyncio.shield(self._first)
+        await shielded(self._first)
         db = self._db
         if is_new and db is not None:
             try:

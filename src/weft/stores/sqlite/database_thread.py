@@ -23,6 +23,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from weft.shield import shielded
+
 T = TypeVar("T")
 
 Work = Callable[[sqlite3.Connection], Any]
@@ -50,7 +52,7 @@ class DatabaseThread:
         self._queue.put((_nothing, connected))
         self._thread.start()
         try:
-            await asyncio.shield(connected)
+            await shielded(connected)
         except BaseException:
             self.abandon()
             raise
@@ -65,7 +67,7 @@ class DatabaseThread:
         """Finish what was handed over, and disconnect."""
         stopped = self._loop.create_future()
         self._queue.put((None, stopped))
-        await asyncio.shield(stopped)
+        await shielded(stopped)
 
     def abandon(self) -> None:
         """Let it end by itself, without waiting for it."""

@@ -16,6 +16,8 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from weft.shield import shielded
+
 _log = logging.getLogger("weft.stores")
 
 _LOOPBACK = "127.0.0.1"
@@ -60,7 +62,7 @@ class Doorbell:
     async def close(self) -> None:
         """Stop listening; its connection is closed when this returns, so that the writer's is the last one."""
         self.abandon()
-        await asyncio.shield(self._ended)
+        await shielded(self._ended)
 
     def abandon(self) -> None:
         """Stop listening, without waiting for the thread."""
