@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -99,3 +101,50 @@ def test_a_killed_loop_lets_nobody_speak() -> None:
 
     assert said == []
     assert loop.is_closed()
+
+
+def test_an_async_generator_that_a_kill_drops_is_left_where_it_is_without_a_warning(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    ends: list[str] = []
+
+    async def numbers() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            ends.append("numbers")
+
+    async def main() -> None:
+        async for _ in numbers():
+            await asyncio.Event().wait()
+
+    loop = VirtualLoop()
+    task = loop.create_task(main())
+    loop.run_until_complete(loop.quiet())
+    loop.kill()
+    del task
+    gc.collect()
+
+    assert ends == []
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+def test_an_error_that_was_on_its_way_to_a_task_that_a_kill_drops_is_no_problem() -> None:
+    async def fail() -> None:
+        raise ValueError("on its way")
+
+    async def main() -> None:
+        failing = asyncio.ensure_future(fail())
+        await asyncio.wait([failing])
+        await asyncio.Event().wait()
+        failing.result()
+
+    loop = VirtualLoop()
+    task = loop.create_task(main())
+    loop.run_until_complete(loop.quiet())
+    loop.kill()
+    del task
+    gc.collect()
+
+    assert loop.problems == []

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import suppress
 from heapq import heapify
 from typing import Any, Final, TypeVar
@@ -53,7 +53,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """The exceptions that callbacks raised and nothing caught."""
         self._steppers: dict[int | None, Stepper[Any]] = {}
         """The threads that run between turns, by their number."""
-        self.set_exception_handler(lambda _, problem: self.problems.append(problem))
+        self.set_exception_handler(lambda _, problem: self._note(problem))
+        self._is_killed = False
 
     def time(self) -> float:
         """Return the virtual time."""
@@ -84,6 +85,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         Coroutines are closed, as the interpreter would; what they do then must have no effect, so everything that
         they could still reach has to be dead before.
         """
+        self._is_killed = True
         for stepper in self._steppers.values():
             stepper.drop()
         for task in asyncio.all_tasks(self):
@@ -141,6 +143,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
             over = [ident for ident, stepper in list(self._steppers.items()) if stepper.step(self)]
             for ident in over:
                 del self._steppers[ident]
+
+    def _asyncgen_finalizer_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
+        """Close an async generator that was left in the middle; one that is dropped by a kill stays where it is."""
+        if not self._is_killed:
+            super()._asyncgen_finalizer_hook(agen)  # type: ignore[misc]
+
+    def _note(self, problem: dict[str, Any]) -> None:
+        """Note a problem, unless it is an error that was on its way to a task that a kill has dropped."""
+        if not self._is_killed:
+            self.problems.append(problem)
 
     def _process_events(self, event_list: list[Any]) -> None:
         """Do nothing: there are no events."""
