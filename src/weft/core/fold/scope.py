@@ -8,7 +8,7 @@ in flight.
 from __future__ import annotations
 
 import gc
-import sysconfig
+import sys
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -175,7 +175,7 @@ class Activation(msgspec.Struct, eq=False, gc=False):
     """In a loop: which turn this is."""
 
 
-_HAS_GENERATIONS: Final = not sysconfig.get_config_var("Py_GIL_DISABLED")
+_HAS_GENERATIONS: Final = "t" not in getattr(sys, "abiflags", "")
 """Whether the garbage collector can look at new objects alone; if not, a look costs more than it saves."""
 
 
