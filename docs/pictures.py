@@ -91,7 +91,12 @@ def order(tries: int = 1) -> Workflow:
             raise ConnectionError("not yet")
         return lines
 
-    price = step(lambda line: 100 // line, name="price")
+    @step
+    def price(line: int) -> int:
+        if line == 0:
+            raise ValueError("no price for a line of 0")
+        return 100 // line
+
     total = reduce(lambda acc, x: acc + x, init=0, name="total")
     flow = one("lines") >> [each(price >> one("tax")) >> total >> one("invoice"), step(reserve) >> one("pack")]
     hold = rule(when=lambda lines: not lines, then=lambda lines: "empty", name="hold")

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def completions(path: Path) -> Counter[str]:
 
 
 def rows(path: Path) -> Counter[tuple[str, str]]:
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         return Counter(db.execute("select component, key from shop_rows").fetchall())
 
 
@@ -59,7 +60,7 @@ def test_a_process_that_is_killed_at_any_point_leaves_rows_and_events_that_agree
             pass
 
     asyncio.run(create())
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("create table shop_rows (component, key)")
 
     killed = run(path, point, time)

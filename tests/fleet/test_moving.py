@@ -198,7 +198,8 @@ def test_health_and_readiness_are_told_over_http() -> None:
                 with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - it is ours
                     return answer.status, json.load(answer)
             except urllib.error.HTTPError as error:
-                return error.code, json.load(error)
+                with error:
+                    return error.code, json.load(error)
 
         return await asyncio.to_thread(ask)
 

@@ -111,9 +111,9 @@ def test_what_came_from_outside_is_hidden_with_its_step() -> None:
     cancelled, _ = asked(is_cancelled=True)
 
     for each in (run, failed, cancelled):
-        assert "4711" in repr(each.log()[1:])
-        assert "4711" not in repr(redacted(each, "ask")[1:])
-        assert "4711" in repr(redacted(each, "INPUT")[1:])
+        assert "card 4711" in repr(each.log()[1:])
+        assert "card 4711" not in repr(redacted(each, "ask")[1:])
+        assert "card 4711" in repr(redacted(each, "INPUT")[1:])
 
 
 def test_a_name_that_the_run_does_not_have_is_refused_since_it_would_hide_nothing() -> None:

@@ -832,6 +832,7 @@ async def test_callers_of_a_run_that_is_just_leaving_are_told_and_lose_nothing(c
         await until_nothing_moves()
         gate.open()
         told, result = await asyncio.gather(asking, waiting, return_exceptions=True)
+        await until_nothing_moves()  # a stop that discards does not wait for what is being written
 
         assert isinstance(told, RunClosed) is (call in ("cancel", "send"))
         assert isinstance(result, RunNotHeld) if call == "discarding stop" else result == 10

@@ -16,6 +16,7 @@ from weft import Policy, Run, Workflow, sleep, step, wait_for
 from weft.core import events as ev
 from weft.core.fold.scope import Key
 from weft.core.run import waits
+from weft.errors import InvalidEvent
 from weft.policy import DEFAULT
 from weft.ports.store import Message
 from weft.runner.checkpoints import as_checkpoints
@@ -176,14 +177,15 @@ def test_a_timer_that_fires_early_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_timer_that_starts_again_after_a_crash_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def started_again(run: Any, now: float) -> list[Key]:
-        for waiting in (run.memory.waiting or {}).values():
-            object.__setattr__(waiting, "due", None)
+        waits = run.memory.waiting or {}
+        waits.update({key: replace(waiting, due=None) for key, waiting in waits.items()})
         return begin(run, now)
 
     begin = intake.begin_waits
     monkeypatch.setattr(intake, "begin_waits", started_again)
 
-    assert any(problems(asleep(), Scenario(), seeds=2))
+    with pytest.raises(InvalidEvent, match=r"'nap' has nothing ready at \(2,\) for TimerStarted"):  # it is in the log
+        list(problems(asleep(), Scenario(), seeds=2, crashes=(16,)))
 
 
 def test_a_sleep_that_follows_a_clock_that_is_set_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

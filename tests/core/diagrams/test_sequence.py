@@ -42,7 +42,7 @@ def test_elements_of_a_map_are_one_arrow() -> None:
 
 
 def test_a_failure_ends_in_a_cross() -> None:
-    assert "  map_1-xprice: ✗ ZeroDivisionError: integer division o…" in sequence(failed_run())
+    assert "  map_1-xprice: ✗ ValueError: nothing can be had for no…" in sequence(failed_run())
 
 
 def test_a_skip_ends_in_a_cross() -> None:

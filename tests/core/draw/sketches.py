@@ -55,11 +55,18 @@ def rules() -> Workflow:
     return Workflow("rules", one("read") >> [even, odd], condition(lambda x: True, name="big") >> one("alarm"))
 
 
+def price(count: int) -> int:
+    """Fail with words that are the same in every version of Python."""
+    if count == 0:
+        raise ValueError("nothing can be had for nothing")
+    return 12 // count
+
+
 def batch() -> Workflow:
     """A map of two steps, and two reduces."""
     total = reduce(lambda acc, x: acc + x, init=0, name="total")
     longest = reduce(max, init=0, name="longest")
-    priced = step(lambda x: 12 // x, name="price")
+    priced = step(price)
     return Workflow("batch", one("lines") >> each(priced >> one("rounded")) >> [total, longest])
 
 

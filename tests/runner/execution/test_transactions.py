@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "runs.db"
     with Runner(str(path)):
         pass
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("create table added (x)")
     return path
 
@@ -62,7 +63,7 @@ def runner(path: Path) -> Iterator[Runner]:
 
 
 def added(path: Path) -> list[int]:
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         return [x for (x,) in db.execute("select x from added order by x")]
 
 

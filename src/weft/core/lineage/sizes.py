@@ -4,8 +4,8 @@ How much memory an event takes, as an estimate: what Python holds for its value,
     >>> from weft.core.events import ReactionOccurred
     >>> size_of(ReactionOccurred(3, "grow", (2,), b"x" * 1_000_000)) // 1_000_000
     1
-    >>> size_of_value(["x" * 1_000] * 100) // 1_000
-    105
+    >>> size_of_value(["x" * 1_000] * 100) // 10_000
+    10
 
 Only a sample of a long container is looked at, so the work for one event is bounded, whatever its value.  Values that
 several events share are counted for each of them, so the estimate is too high rather than too low.
