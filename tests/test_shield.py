@@ -12,7 +12,7 @@ from weft.shield import shielded
 
 
 class Told:
-    """What the loop was told of, which it would log as an error that nobody handles."""
+    """The reports to the loop of errors that are not handled, which it would log."""
 
     def __init__(self) -> None:
         asyncio.get_running_loop().set_exception_handler(self._tell)
@@ -58,7 +58,7 @@ def test_cancelling_a_caller_leaves_the_work_alone() -> None:
     asyncio.run(main())
 
 
-def test_an_error_reaches_the_caller_that_still_waits_and_the_loop_is_not_told() -> None:
+def test_an_error_reaches_the_caller_that_still_waits_and_the_loop_hears_nothing() -> None:
     async def main() -> None:
         told = Told()
         work: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -73,7 +73,7 @@ def test_an_error_reaches_the_caller_that_still_waits_and_the_loop_is_not_told()
     asyncio.run(main())
 
 
-def test_an_error_that_reaches_no_caller_is_told_to_the_loop() -> None:
+def test_an_error_that_reaches_no_caller_is_reported_to_the_loop() -> None:
     async def main() -> None:
         told = Told()
         work: asyncio.Future[int] = asyncio.get_running_loop().create_future()
