@@ -1,9 +1,11 @@
-"""The walk of one input names functions that exist."""
+"""The page names modules and functions that exist."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "explanation" / "architecture.md"
@@ -21,3 +23,16 @@ def test_every_station_of_the_walk_is_in_the_source() -> None:
         )
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("package", ["core", "runner"])
+def test_every_module_and_folder_of_the_two_large_packages_is_on_the_page(package: str) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    entries = [
+        f"{path.name}/" if path.is_dir() else path.name
+        for path in sorted((REPOSITORY / "src/weft" / package).iterdir())
+        if not path.name.startswith("__")
+    ]
+
+    assert len(entries) >= 10
+    assert [name for name in entries if not re.search(rf"(?<!\w){re.escape(name)}", page)] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import runpy
 from pathlib import Path
 from typing import Any, get_args
@@ -80,6 +81,9 @@ def test_every_error_has_a_cause_and_a_remedy() -> None:
 
     assert [kind.__name__ for kind in kinds if f"| `{kind.__name__}` | " not in text] == []
     assert [line for line in text.splitlines() if "|  |" in line] == []
+    assert re.findall(r"\| [A-Z]\w*\(.*|.*(?:[:;,]| of)\. \|$", text, re.MULTILINE) == [], (
+        "it begins with a call, or is cut off"
+    )
     assert TABLES["REMEDIES"].keys() <= {kind.__name__ for kind in kinds}
 
 

@@ -116,7 +116,7 @@ def dask() -> None:
 
 
 def everything() -> None:
-    """Try each extra by a process that has only this one to try, in an environment that has all of them."""
+    """Try each extra in its own process, in an environment that has all of them."""
     for name in PROGRAMS.keys() - {"", "all"}:
         options = [f"-W{each}" for each in sys.warnoptions]
         subprocess.run([sys.executable, *options, __file__, name], check=True)

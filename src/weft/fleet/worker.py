@@ -75,7 +75,7 @@ class FleetWorker:
         concurrency: how many runs are active at once; those that wait do not count.
         lease: after how many seconds without a sign of life its runs are free for others.
         schema: where the tables are.
-        listen_dsn: a direct address of the same server, if *dsn* goes through a pooler of transactions.
+        listen_dsn: a direct address of the same server, if *dsn* goes through a transaction pooler.
         prepared: False if that pooler does not keep prepared statements.
         context: values for parameters that read ``context(key)``.
         grace: how many seconds steps in flight get to end when it is stopped.

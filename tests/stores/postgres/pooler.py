@@ -1,5 +1,5 @@
 """
-A pooler of transactions, for tests: its clients share a few sessions, and each transaction gets the next one.
+A transaction pooler, for tests: its clients share a few sessions, and each transaction gets the next one.
 
 It speaks as much of the protocol as it must: a message is a letter, a length and a body.  When the server has answered
 all that a client has sent, outside of a transaction, the session goes back.  Nothing of a session lasts longer than a

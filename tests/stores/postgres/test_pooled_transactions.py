@@ -1,4 +1,4 @@
-"""Transactional steps behind a pooler of transactions: sessions change hands, but not in a transaction."""
+"""Transactional steps behind a transaction pooler: sessions change hands, but not in a transaction."""
 
 from __future__ import annotations
 

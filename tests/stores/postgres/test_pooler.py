@@ -1,4 +1,4 @@
-"""A store behind a pooler of transactions, where nothing of a session lasts."""
+"""A store behind a transaction pooler, where nothing of a session lasts."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class Checkup:
             yield Finding(
                 where="LISTEN",
                 what=f"a notification did not arrive in {PATIENCE:g} s",
-                next="this looks like a pooler of transactions: give workers --listen-dsn with a direct address, or "
+                next="this looks like a transaction pooler: give workers --listen-dsn with a direct address, or "
                 "they only poll",
                 certainty="likely",
                 is_damage=False,

@@ -120,7 +120,7 @@ class PostgresStore:
         dsn: ``postgresql://user:password@host:port/database``.
         schema: Where the tables are.  It is created if the role may create schemas.
         lease: After how many seconds without a sign of life the runs of this store are free for others.
-        listen_dsn: A direct address of the same server, if *dsn* goes through a pooler of transactions: messages then
+        listen_dsn: A direct address of the same server, if *dsn* goes through a transaction pooler: messages then
             arrive at once, and without it after a second.
         prepared: False if *dsn* goes through a pooler that does not keep prepared statements.  It costs round trips.
         migrate: Whether opening it brings an older schema up to date.
