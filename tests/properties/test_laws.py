@@ -1,7 +1,7 @@
 """
 The laws of a run, on generated workflows.
 
-What DESIGN.md says in general is checked here on graphs of all kinds, driven in all orders.  A failing
+What holds in general is checked here on graphs of all kinds, driven in all orders.  A failing
 example prints the description of its graph, from which ``building.build`` makes the workflow again.
 """
 
