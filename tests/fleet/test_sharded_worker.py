@@ -166,5 +166,5 @@ def test_a_process_serves_several_databases_and_goes_on_while_one_is_down(shards
 
 
 def test_each_database_has_its_direct_way(shards: Databases) -> None:
-    with pytest.raises(InvalidOption, match="3 databases and 1 direct ways"):
+    with pytest.raises(InvalidOption, match="3 databases and 1 direct addresses"):
         ShardedWorker(shards.dsns, WORKFLOWS, listen_dsns=shards.dsns[:1])

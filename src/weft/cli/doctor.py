@@ -37,7 +37,7 @@ def doctor(
         bool, typer.Option("--quick", help="Leave out what takes longest: indexes of a file, every run of a database.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Repair what can be repaired without losing anything, and look again.")
+        bool, typer.Option("--repair", help="Repair what can be repaired without losing anything, and check again.")
     ] = False,
     store: StoreOption = None,
     schema: Schema = "public",

@@ -1,4 +1,4 @@
-"""Finds runs that have work left and that no process drives, and the commands that go on with them."""
+"""Finds runs that have work left and that no process drives, and the commands that resume them."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def worker(
     listen_dsn: Annotated[
         list[str] | None,
         typer.Option(
-            help="A direct way to the server, if --dsn goes through a pooler; one for each --dsn.", show_default=False
+            help="A direct address of the server, if --dsn goes through a pooler; one for each --dsn.",
+            show_default=False,
         ),
     ] = None,
     unprepared: Annotated[bool, typer.Option(help="For a pooler that does not keep prepared statements.")] = False,

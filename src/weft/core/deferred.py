@@ -1,5 +1,5 @@
 """
-Imports what is above its caller, ``weft.local``, ``weft.log`` and workflows, when a method of core first needs it.
+Imports modules of higher layers (``weft.local``, ``weft.log``, workflows) when a method of core first needs them.
 
 ``Workflow.run`` and similar methods are only a convenience for users: the loops that execute are in ``weft.local``, and
 the encoding of definitions is in ``weft.log``.  Nothing else in core imports either.  A part of a workflow draws itself

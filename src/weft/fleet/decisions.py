@@ -1,5 +1,5 @@
 """
-The decisions of a worker, as functions of numbers: how many runs to claim, when to look again, when to let a run go.
+The decisions of a worker, as functions of numbers: how many runs to claim, when to poll again, when to release a run.
 
 Nothing here knows a clock, a store or a runner.
 """

@@ -1,5 +1,5 @@
 """
-The runner of a worker: drives runs that it has claimed, and lets go of those that have nothing to do.
+The runner of a worker: drives runs that it has claimed, and releases those that have nothing to do.
 
     free and due ──claimed──► here ──finished──► (no row in the queue)
                                 │ └── only waits, idle, parked ──► released
@@ -232,7 +232,7 @@ class FleetRunner(AsyncRunner):
         try:
             await self.stop(run, grace=DRAIN_GRACE)
         except StoreError as error:
-            _log.warning("run %r was let go, and not all of it could be written: %s", run, error)
+            _log.warning("run %r was released, and not all of it could be written: %s", run, error)
 
     def _gone(self, run: str, _: asyncio.Task[None]) -> None:
         self._going.pop(run, None)

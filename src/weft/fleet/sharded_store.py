@@ -529,7 +529,7 @@ class ShardedStore:
         try:
             self._ends.append(await store.watch_runs(self._notify))
         except StoreError as error:
-            _log.debug("changes in %s are looked for, since it does not tell of them: %s", store.name, error)
+            _log.debug("%s cannot be asked to notify of changes, so it is polled: %s", store.name, error)
 
     def _notify(self, runs: Collection[RunId] | None) -> None:
         for notify in list(self._watchers.values()):

@@ -54,7 +54,7 @@ class ShardedWorker:
         **options: Any,
     ) -> None:
         if listen_dsns is not None and len(listen_dsns) != len(dsns):
-            raise InvalidOption(f"{len(dsns)} databases and {len(listen_dsns)} direct ways: name one for each")
+            raise InvalidOption(f"{len(dsns)} databases and {len(listen_dsns)} direct addresses: name one for each")
         workflows = None if workflows is None else list(workflows)
         self._client = AsyncClient(dsns, schema=schema, prepared=prepared)
         self._concurrency, self._health = concurrency, health_file

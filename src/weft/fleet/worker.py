@@ -257,7 +257,7 @@ class FleetWorker:
             await self._claim_all(store, runner)
             if self._shall_drain(store) and not self._is_stopping:
                 self.state, grace = "draining", DRAIN_GRACE
-                _log.info("worker %s drains: it lets %d runs go", self.id, runner.active)
+                _log.info("worker %s drains: it releases %d runs", self.id, runner.active)
                 self._say(store)
                 store.renew_soon()
                 return True
@@ -336,7 +336,7 @@ class FleetWorker:
         count = decisions.surplus(mine, others)
         self._ceiling = decisions.ceiling(mine, others) if count else None
         if count:
-            _log.info("worker %s has %d active runs, and lets %d go to others", self.id, runner.active, count)
+            _log.info("worker %s has %d active runs, and releases %d to others", self.id, runner.active, count)
             runner.let_go(count)
 
     def _look_at_clock(self, ahead: float) -> None:

@@ -1,9 +1,9 @@
 """
-A call for workers: some runs are free and due, and as many workers as there are such runs should look, not all.
+A call for workers: some runs are free and due, and as many workers as there are such runs should poll the queue.
 
 A call reaches all workers of a database, since PostgreSQL wakes every listener, whatever the channel.  Each worker
 computes from a random number in the call whether it should answer: workers that serve the same are ordered by their
-keys, and the call is for those that follow the drawn place.  The next one in that order is the backup: it looks a
+keys, and the call is for those that follow the drawn place.  The next one in that order is the backup: it polls a
 moment later, in case one of them is dead, or has no room.  See docs/adr/0058-a-start-calls-one-worker.md.
 
     >>> call = Call(count=1, draw=0.5)

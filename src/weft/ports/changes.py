@@ -1,8 +1,7 @@
 """
 The port of stores that announce changes of runs that other processes drive.
 
-A notification is a hint, which may be lost or repeated: a caller that waits looks at the run, and looks again now and
-then without one.
+A notification is a hint, which may be lost or repeated: a caller that waits also polls the run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The findings of a look at a store, a fleet or an installation."""
+"""The findings of a check of a store, a fleet or an installation."""
 
 from __future__ import annotations
 

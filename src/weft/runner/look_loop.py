@@ -1,10 +1,10 @@
 """
-A loop that looks again and again at what is due: jobs, or schedules.
+A loop that polls for rows that are due: jobs, or schedules.
 
     look ──► wait until the next is due, a minute or so at most, or until ring() is called ──► look
       └── the store cannot be read ──► wait, longer each time ──► look
 
-Any number of processes look at the same rows, so each waits a little longer than it is asked to, by chance.
+Any number of processes poll the same rows, so each adds a small random time to its pauses.
 """
 
 from __future__ import annotations

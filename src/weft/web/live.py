@@ -1,10 +1,10 @@
 """
-Tells a page that something has changed, by server-sent events.
+Notifies a page that something has changed, by server-sent events.
 
 A page says which state it shows, and the stream says which one there is: at the beginning, so that nothing is missed
 between the two, and whenever it changes.  A page that shows another state loads itself again.
 
-The record of a run is looked at, not its log: one indexed read twice a second, for all pages that show the same run.
+The record of a run is polled, not its log: one indexed read twice a second, for all pages that show the same run.
 The number of streams is limited; a page that gets none asks again later, and can be read meanwhile.
 """
 

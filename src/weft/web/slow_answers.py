@@ -1,5 +1,5 @@
 """
-Keeps answers that took long to compute, the longer the slower they were, so that a million runs are seldom counted.
+Caches answers that took long to compute, slower ones for longer, so that a million runs are seldom counted.
 
     >>> answers = SlowAnswers()
     >>> async def main():

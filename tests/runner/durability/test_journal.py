@@ -37,7 +37,7 @@ async def test_a_store_that_answers_for_too_few_runs_fails_those_and_no_others()
 
     store = Forgetful(MemoryStore())
     async with runner_on(store) as runner:
-        with pytest.raises(StoreError, match="of each"):
+        with pytest.raises(StoreError, match="one result for each"):
             await runner.start(double, 1)
         store.is_forgetful = False
 

@@ -1,8 +1,8 @@
 """
 The waits of nodes: for a time, for a signal, or for the first of the two.
 
-``sleep`` and ``wait_for`` put such a record on their node.  The fold only sees that there is one; its functions are
-called by the driver of a run (``weft.core.run.waits``), which knows the time.
+``sleep`` and ``wait_for`` put a record of the wait on their node.  The fold only sees that there is one; its functions
+are called by the driver of a run (``weft.core.run.waits``), which knows the time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Equality of events, even if ``==`` of the values in them does not return a bool.
 
-Values belong to the user: ``==`` of two arrays returns an array, and that of others raises.  An object equals itself;
-otherwise ``==`` is called; if it does not return a bool, the content hashes are compared
+Values belong to the user: ``==`` of two arrays returns an array, and of some objects it raises an exception.  An object
+equals itself; otherwise ``==`` is called; if it does not return a bool, the content hashes are compared
 (``weft.core.functions.identity``); values without canonical content count as different.
 
     >>> class Loose(list):

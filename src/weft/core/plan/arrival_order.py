@@ -1,9 +1,10 @@
 """
-The order of facts that can reach one node by several ways.
+The order of facts that can reach one node by several paths.
 
-Conditions and joins pass on facts of other components, so the same facts may arrive in several ways.  Their order among
-other facts must not depend on which way was quicker: it is the *rank* of the first way, in the order written, by which
-they can arrive.  The rank follows from the graph and from the makers of the facts (the components that produced them).
+Conditions and joins pass on facts of other components, so the same facts may arrive by several paths.  Their order
+among other facts must not depend on which path was quicker: it is the *rank* of the first path, in the order written,
+by which they can arrive.  The rank follows from the graph and from the makers of the facts (the components that
+produced them).
 
     >>> a, b = SingleFact(["a"]), SingleFact(["b"])
     >>> ways = any_inlet([joined([b, a], 2), joined([a, b], 2), a])

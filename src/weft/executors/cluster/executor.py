@@ -11,7 +11,7 @@ Work waits here until a worker of the cluster is free, and is then sent in parce
 Invariants:
 
 1. A worker has one parcel at a time, and its runnables run one after the other: of a parcel at most one is running.
-2. A worker that is lost fails the attempt that was running there.  What had not begun waits again, first in line.
+2. A worker that is lost fails the attempt that was running there.  What had not begun waits again, before the others.
 3. A ticket that was cancelled is never collected.  A running one is stopped with its worker where the cluster can do
    that; where it cannot, the worker is busy until the step ends.
 4. Everything here happens in the thread of the owner; a cluster passes outcomes and reports to it by the event loop.

@@ -5,8 +5,8 @@ Runs steps of other workers: claims those of its queues, executes them, and stor
                     │
                     └──► not wanted any more, or the worker stops ──► put back, or dropped
 
-A task makes all statements: it stores what has ended, claims as many steps as it has room for, and looks now and then
-whether those that it executes are still wanted.  It claims nothing that it cannot begin at once.
+A task makes all statements: it stores what has ended, claims as many steps as it has room for, and checks now and
+then whether those that it executes are still wanted.  It claims nothing that it cannot begin at once.
 """
 
 from __future__ import annotations

@@ -306,7 +306,7 @@ class Journal:
                 else:
                     writer.refused(refused)
             except Exception:  # noqa: BLE001 - what goes wrong in one run must not keep the others from being written
-                _log.exception("run %r could not be told what became of its events", append.run)
+                _log.exception("the worker of run %r failed when its events were committed or refused", append.run)
             except BaseException as error:  # noqa: BLE001 - Ctrl-C ends the program, after the others are notified
                 interrupted = error
         self.is_telling = False
@@ -330,7 +330,7 @@ class Journal:
                 if len(results) != len(appends):
                     raise StoreError(  # noqa: TRY301 - handled below, as any other bug in a store
                         f"{type(self._store).__name__} was given {len(appends)} appends and answered "
-                        f"{len(results)}; append() must say of each what became of it"
+                        f"{len(results)}; append() must return one result for each"
                     )
             except StoreUnavailable as error:
                 if span is not None:

@@ -1,7 +1,7 @@
 """
 Folds the outcomes of a chain into its run: when it has ended, takes long, or is given up (ADR 39).
 
-    begin_chain ──► chain_ended: all outcomes are folded; the last one takes the way of any other
+    begin_chain ──► chain_ended: all outcomes are folded; the last one is handled like any other
          │
          └──► advance: the outcomes so far are folded, and the running link has the ticket ──► chain_ended
 

@@ -1,11 +1,11 @@
 """
 Reports deadlines that are in danger, each once (docs/adr/0057-a-deadline-in-danger-is-told.md).
 
-    the store has a deadline ──its time has come──► told ──► (the row goes when the input is done)
-                  └── a step starts that usually takes longer than what is left ──► told
+    the store has a deadline ──its time has come──► reported ──► (the row goes when the input is done)
+                  └── a step starts that usually takes longer than what is left ──► reported
 
 The deadlines of inputs are rows of the store, so one timer of this runner is enough for all: when it fires, the store
-says which were not told, and when the next one is due.  That of a policy has another timer.
+says which were not reported, and when the next one is due.  The deadline of a policy has a separate timer.
 
 Invariant: an input's deadline is reported by the process that has changed its row, and by no other.
 """

@@ -109,7 +109,7 @@ class Reporter:
     def lost(self, error: Exception) -> None:
         """The run cannot be written any more."""
         _log.error(
-            "run %r was let go of: %s; the store has it up to its last checkpoint",
+            "run %r was released: %s; the store has it up to its last checkpoint",
             self._run.id,
             error,
             extra={"run_id": self._run.id},

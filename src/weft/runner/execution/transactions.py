@@ -296,7 +296,7 @@ def _told(
             transaction.give_up()
             worker.refused(answer)
     except Exception:  # noqa: BLE001 - the commit stands, whatever a listener makes of it
-        _log.exception("run %r could not be told what became of its transaction", worker.id)
+        _log.exception("the worker of run %r failed when its transaction was committed or lost", worker.id)
     finally:
         transaction.finished()
 

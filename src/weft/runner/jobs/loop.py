@@ -1,7 +1,7 @@
 """
 The loop that drives jobs: one in every worker of a fleet.
 
-A look reads the rows that are due.  For each, it writes the name of its process into the row, and then does page after
+A poll reads the rows that are due.  For each, it writes the name of its process into the row, and then does page after
 page: it reads the next runs, and writes the new position together with their messages.  Any number of processes do
 that at once: a row is changed by compare-and-set.  See docs/adr/0055 for what happens when a process dies in between.
 """

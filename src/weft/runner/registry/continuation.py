@@ -7,12 +7,12 @@ Continues a run as a new one: its history has grown long, and its state is all t
                                                            the seen keys, the kept signals and the inbox
 
 Invariants: both runs are written together or not at all; nothing is in flight in the old run, and it accepts nothing
-from the first check to the end, so nothing can fall between the two.  A timer that is up meanwhile ends its wait in the
-new run, or in the old one if that stays.  A message that is posted for the old run, before
-or after, is one for the new run.  What the new run begins with is decided in :mod:`weft.core.run.continuation`.
+from the first check to the end, so nothing can fall between the two.  A timer that is due meanwhile ends its wait in
+the new run, or in the old one if that is not continued after all.  A message for the old run, posted before or after,
+goes to the new run.  What the new run begins with is decided in :mod:`weft.core.run.continuation`.
 
 A run with ``continue_after=n`` is continued when it is quiet and has *n* events, and twice as many as it began with or
-had when that was last refused: so a run that carries much is not continued again and again.
+had when that was last refused: so a run that carries many events is not continued again at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 The loop that fires schedules: one in every worker of a fleet, and in a runner that has declared some.
 
-A look reads the rows that are due; for each it decides, writes the decision, starts the runs, and notes that they are
+A poll reads the rows that are due; for each it decides, writes the decision, starts the runs, and notes that they are
 started.  Any number of processes do that at once: a row is changed by compare-and-set, and a run is started by its id.
 See docs/adr/0046-schedules.md for what happens when a process dies in between.
 """

@@ -78,7 +78,7 @@ class Changes:
         try:
             self._end = await store.watch_runs(self._heard)
         except StoreError as error:
-            _log.debug("changes are looked for, since the store does not tell of them: %s", error)
+            _log.debug("the store cannot be asked to notify of changes, so it is polled: %s", error)
 
     def close(self) -> None:
         """End the announcements, and let callers that wait look once more: the runner is closed."""

@@ -1,5 +1,5 @@
 """
-Pauses between two looks at something that cannot tell when it changes.
+The pauses between two polls of something that does not notify of its changes.
 
     >>> from itertools import islice
     >>> list(islice(pauses(1.0, 2.0, 5.0), 5))

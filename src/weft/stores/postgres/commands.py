@@ -187,7 +187,7 @@ def _readable(claimed: Sequence[Any]) -> list[RunRecord]:
         if isinstance(record, RunRecord):
             records.append(record)
         else:
-            _log.error("a run is left alone: %s", record)
+            _log.error("a damaged run is skipped: %s", record)
     return records
 
 

@@ -2,7 +2,7 @@
 Receives notifications by ``LISTEN``, over a connection that otherwise only sends some.
 
 A notification is a hint.  While there is no connection, or one through a pooler that loses notifications, the renewals
-of the lease and other looks find what there is a little later.
+of the lease and other polls find what there is a little later.
 """
 
 from __future__ import annotations

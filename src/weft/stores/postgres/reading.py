@@ -152,7 +152,7 @@ async def _readable(
             try:
                 records.append(rows.owned_record(row, dead))
             except DamagedRow as error:
-                _log.error("a run is left alone: %s", error)
+                _log.error("a damaged run is skipped: %s", error)
         if len(found) < most or len(records) == limit:
             return records
         last = found[-1]["created_at"], found[-1]["id"]

@@ -208,7 +208,7 @@ def remove_dead_sessions(db: sqlite3.Connection, session: Session) -> None:
 
 def log_unreadable(error: DamagedRow) -> None:
     """Log that a run cannot be read, and is left out."""
-    _log.error("a run is left alone: %s", error)
+    _log.error("a damaged run is skipped: %s", error)
 
 
 def release(db: sqlite3.Connection, session: Session, runs: Iterable[RunId]) -> None:

@@ -1,5 +1,5 @@
 """
-The checks of a run that has lived long, and of those that it was continued from or forked to.
+The checks of a long-lived run, and of those that it was continued from or forked to.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The client of a run that lives long: it does one thing after the other, and repeats what was not acknowledged.
+The client of a long-lived run: it does one thing after the other, and repeats what was not acknowledged.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The course of a simulated run that lives long: the actions of its client, and the faults of its processes and store.
+The course of a simulated long-lived run: the actions of its client, and the faults of its processes and store.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The workflow of a run that lives long, in two versions.
+The workflow of a long-lived run, in two versions.
 
 Each input waits for a person and for another system, sleeps, writes to a stream, and may fail until that is repaired; a
 state notes what came of it.

@@ -1,6 +1,6 @@
 """
-Simulates a run that lives long, on virtual time, from a seed: it waits for people and for other systems, is continued
-as a new run, upgraded, forked, retried and shortened, while its processes crash and its store fails.
+Simulates a long-lived run, on virtual time, from a seed: it waits for people and for other systems, is continued as
+a new run, upgraded, forked, retried and shortened, while its processes crash and its store fails.
 
     >>> simulate_long_run(1).problems
     []
