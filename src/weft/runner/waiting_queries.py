@@ -251,18 +251,8 @@ class WaitingQueries:
             return await self._in_time(ref, timeout, self._result_of_key(ref))
         here = self._runtime.lookup.here(ref) if timeout is None else None
         found: Worker | RunRecord
-        if (
-            here is not None and ref.is_clear and here.run.memory.is_ending
-        ):  # the usual case: what _done() does, in one coroutine
-            found = here
-            if not is_done(here):
-                waiters = self._runtime.waiters
-                waiter = waiters.waiter_for(here)
-                try:
-                    found = await waiter.future
-                except asyncio.CancelledError:
-                    waiters.forget(here, waiter)
-                    raise
+        if here is not None and ref.is_clear and here.run.memory.is_ending:  # the usual case, without a search
+            found = here if is_done(here) else await self._runtime.waiters.done(here)
         else:
             found = await self._done(ref, timeout, of_input=True)
         is_whole = isinstance(found, Worker) and found.run.memory.successor is None  # the usual case

@@ -76,17 +76,13 @@ class Waiters:
         Returns:
             The worker, or the one that has replaced it.
         """
-        waiter = self.waiter_for(worker)
+        waiter = self._added(worker, None)
         try:
             done: Worker = await waiter.future
             return done
         except asyncio.CancelledError:
             self.forget(worker, waiter)
             raise
-
-    def waiter_for(self, worker: Worker) -> _Waiter:
-        """Return what :meth:`done` awaits; a caller that is cancelled has to :meth:`forget` it."""
-        return self._added(worker, None)
 
     def add(self, worker: Worker, waiter: Waiter) -> None:
         """Notify *waiter* when *worker* has nothing left to do."""
