@@ -216,8 +216,9 @@ class Append(msgspec.Struct, frozen=True, gc=False):  # thousands wait in a batc
     """
     only_events: bool = False
     """
-    Whether it has nothing but events: every field after *previous* has its default, or is *again*.  Nearly all appends
-    are of this kind, and a store need not look at the other fields then.
+    Its maker says that it has nothing but events: every field after *previous* has its default, or is *again*.  Nearly
+    all appends are of this kind, and the other fields need not be looked at then.  :attr:`has_only_events` is the
+    answer for every append.
     """
 
     def __post_init__(self) -> None:
@@ -243,6 +244,14 @@ class Append(msgspec.Struct, frozen=True, gc=False):  # thousands wait in a batc
     def head(self) -> int:
         """The number of the run's last event once this is written."""
         return self.expected + self.count
+
+    @property
+    def has_only_events(self) -> bool:
+        """Whether it writes events and nothing else, even if its maker does not say so."""
+        if self.only_events:
+            return True
+        has_more = self.changes_record or self.facts or self.definitions or self.snapshot or self.tasks
+        return bool(self.count) and not has_more
 
     @property
     def changes_record(self) -> bool:

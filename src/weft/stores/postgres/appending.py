@@ -242,7 +242,7 @@ class Appender:
         self, db: Any, batch: Sequence[Append], owner: int | None, placement: Placement | None = None
     ) -> tuple[list[int], list[str]]:
         """Write those of *batch* that are accepted; return their places, from 1, and runs that are to be released."""
-        if all(_is_only_events(each) for each in batch):
+        if all(each.has_only_events for each in batch):
             if len(batch) == 1:
                 is_written = await db.fetchval(self._statements["advance_one"], *_events(batch[0]))
                 return [1] if is_written else [], []
@@ -328,12 +328,6 @@ def _is_simple(batch: Sequence[Append]) -> bool:
     if any(each.group or each.continues for each in batch):
         return False
     return len(batch) == 1 or len({each.run for each in batch}) == len(batch)
-
-
-def _is_only_events(append: Append) -> bool:
-    """Whether *append* is events and nothing else, as most are."""
-    has_more = append.changes_record or append.facts or append.definitions or append.snapshot or append.tasks
-    return bool(append.count) and not has_more
 
 
 async def release(db: Any, statements: Statements, runs: Sequence[str], owner: int) -> None:
