@@ -21,7 +21,6 @@ else:
     In_contra, Out_co = TypeVar("In_contra", contravariant=True), TypeVar("Out_co", covariant=True)
     In, Out = TypeVar("In"), TypeVar("Out")
 
-ComponentName: TypeAlias = str
 RunId: TypeAlias = str
 
 Address: TypeAlias = int | tuple[int, int]

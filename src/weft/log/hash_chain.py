@@ -28,7 +28,6 @@ from weft.log.codec import opened
 from weft.log.event_codec import DEFINED, pieces
 from weft.log.ext_types import Code, content_hash
 
-ALGORITHM = "blake2b-256"
 GENESIS = b""
 """The link before the first segment."""
 

@@ -148,8 +148,6 @@ class Entry(Fragment):
 
 ENTRY: Final = Entry()
 
-Parent = "Component | Input | Entry"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Link:
