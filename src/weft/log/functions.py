@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from weft.core.compose.component import Component
-from weft.core.functions.identity import fingerprint
+from weft.core.functions.code_identity import fingerprint
 from weft.core.functions.offered import is_offered
 from weft.core.functions.unresolved import LOCAL, NAMELESS, NOT_OFFERED
 from weft.log.module_names import MAIN, MAINS, contents, home, kind_of, modules

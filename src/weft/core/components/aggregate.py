@@ -36,8 +36,9 @@ from weft.core.components.builder import Builder, Parts
 from weft.core.components.folding import check_fold
 from weft.core.components.message_names import by_part, check_names, content, label, name_in
 from weft.core.components.state_change import Call, Decision, Ignored, StateChange, as_function
+from weft.core.functions.code_identity import hidden_state
 from weft.core.functions.function import Function
-from weft.core.functions.identity import canonical, digest, hidden_state
+from weft.core.functions.identity import canonical, digest
 from weft.core.functions.initial import Initial
 from weft.errors import InvalidComponent, InvalidTurn
 

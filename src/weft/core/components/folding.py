@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 
 from weft.core.compose.component import Component, check_filled
 from weft.core.compose.symbol import tracing
+from weft.core.functions.code_identity import hidden_state
 from weft.core.functions.function import Function
-from weft.core.functions.identity import hidden_state
 from weft.core.functions.initial import Initial
 from weft.errors import WrongArity
 from weft.typing import Out_co

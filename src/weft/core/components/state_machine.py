@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from weft.core.components.folding import check_fold
 from weft.core.compose.component import Component, check_arity, check_name, short
+from weft.core.functions.code_identity import hidden_state
 from weft.core.functions.function import Function
-from weft.core.functions.identity import hidden_state
 from weft.core.functions.initial import Initial
 from weft.errors import InvalidComponent
 

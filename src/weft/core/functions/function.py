@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.core.functions.annotations import hints_of, made_by
-from weft.core.functions.identity import canonical, digest, fingerprint, hidden_state
+from weft.core.functions.code_identity import fingerprint, hidden_state
+from weft.core.functions.identity import canonical, digest
 from weft.core.functions.offered import offer
 from weft.core.functions.references import Context, InTransaction, Read, Reference, context
 from weft.errors import InvalidComponent, NoRun, UnidentifiableValue, WrongArity

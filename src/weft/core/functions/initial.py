@@ -12,7 +12,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, cast
 
-from weft.core.functions.identity import canonical, fingerprint
+from weft.core.functions.code_identity import fingerprint
+from weft.core.functions.identity import canonical
 from weft.core.functions.offered import offer
 from weft.errors import UnidentifiableValue
 
