@@ -266,7 +266,7 @@ REMEDIES = {
     "SilentStep": "Call `current().heartbeat()` more often, or raise `heartbeat`.",
     "CircuitOpen": "Wait until the service works again, or give the component a `fallback`.",
     "InvalidFallback": "Return `Value(...)`, `RetryWith(...)` or `runnable.using(function)`.",
-    "InvalidTurn": "Return the next state, and where the component has one a list of commands or events.",
+    "InvalidStateChange": "Return the next state, and where the component has one a list of commands or events.",
     "BatchFailed": "See the failure of the element; handle it with `on_error` inside the `each`.",
     "ExecutorError": "See which of its subclasses it is.",
     "RunError": "See which of its subclasses it is.",

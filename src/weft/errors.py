@@ -25,7 +25,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── DescribedError          an exception of another process, known by description
     │   ├── ExternalFailure         an external step failed outside
     │   ├── InvalidFallback         a fallback returned something that cannot be used
-    │   ├── InvalidTurn             a handler returned an invalid state change
+    │   ├── InvalidStateChange      a handler returned an invalid state change
     │   ├── InvalidWait             a function returned something that is not a time to sleep
     │   ├── LoopExhausted           ``repeat`` made all its turns without an end
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
@@ -417,7 +417,7 @@ class InvalidFallback(ExecutionError, TypeError):
     """A fallback returned neither a Value, nor a RetryWith, nor a runnable."""
 
 
-class InvalidTurn(ExecutionError, TypeError):
+class InvalidStateChange(ExecutionError, TypeError):
     """A handler returned something that is not a state change, or a stored state does not fit the definition."""
 
 

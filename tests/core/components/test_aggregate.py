@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weft import Aggregate, Policy, Run, Workflow, all_values, context, each, fact_count, latest, reduce, state_of, step
 from weft.core.components.state_change import Call, Ignored, StateChange
-from weft.errors import InvalidComponent, InvalidJoin, InvalidTurn, WrongArity
+from weft.errors import InvalidComponent, InvalidJoin, InvalidStateChange, WrongArity
 
 
 def counter(init: Any = 0) -> Aggregate:
@@ -172,7 +172,7 @@ def test_an_event_that_is_not_declared_is_a_clear_failure() -> None:
 
     run = fed(made, "odd")
 
-    assert isinstance(run.failures["counter"].__cause__, InvalidTurn)
+    assert isinstance(run.failures["counter"].__cause__, InvalidStateChange)
     assert "declare it with @counter.event(...): it has raised, lowered" in str(run.failures["counter"])
 
 

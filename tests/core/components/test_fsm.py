@@ -27,7 +27,7 @@ from weft import (
 )
 from weft.core import events as ev
 from weft.core.components.state_change import Call, Ignored, StateChange
-from weft.errors import DefinitionError, InvalidComponent, InvalidFallback, InvalidJoin, InvalidTurn, WrongArity
+from weft.errors import DefinitionError, InvalidComponent, InvalidFallback, InvalidJoin, InvalidStateChange, WrongArity
 from weft.policy import Value
 
 
@@ -490,7 +490,7 @@ def test_a_state_that_a_later_definition_does_not_have_is_a_clear_failure() -> N
     run.add(FSM("light", initial="red", states={"red": {"timer": "red"}}))
     run.run("timer")
 
-    assert isinstance(run.failures["light"].__cause__, InvalidTurn)
+    assert isinstance(run.failures["light"].__cause__, InvalidStateChange)
 
 
 # -- the decision, by hand -----------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from weft import Policy, ProcessManager, Run, Workflow, context, each, latest, reduce, state_of, step
 from weft.core.components.state_change import Call, Ignored, StateChange, States
 from weft.core.events import StateChanged
-from weft.errors import InvalidComponent, InvalidTurn, UnknownReference, WrongArity
+from weft.errors import InvalidComponent, InvalidStateChange, UnknownReference, WrongArity
 
 Seen = dict[str, bool]
 
@@ -166,8 +166,8 @@ def test_the_cause_of_a_command_is_the_state_of_its_own_key() -> None:
 def test_a_key_that_cannot_be_one_is_a_clear_failure() -> None:
     run = fed(orders(), event("paid", []))
 
-    assert isinstance(run.failures["order"].__cause__, InvalidTurn)
-    assert "order.key gave []" in str(run.failures["order"])
+    assert isinstance(run.failures["order"].__cause__, InvalidStateChange)
+    assert "order.key returned []" in str(run.failures["order"])
 
 
 def test_states_by_key_are_found_again_when_it_comes_back_to_a_live_run() -> None:
@@ -216,7 +216,7 @@ def test_a_handler_that_does_not_return_state_and_commands_is_a_clear_failure(re
 
     run = fed(made, "go")
 
-    assert isinstance(run.failures["pm"].__cause__, InvalidTurn)
+    assert isinstance(run.failures["pm"].__cause__, InvalidStateChange)
     assert "pm.on.go returned" in str(run.failures["pm"])
     assert run.state_of("pm") == 0
 

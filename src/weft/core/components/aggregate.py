@@ -40,7 +40,7 @@ from weft.core.functions.code_identity import hidden_state
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical, digest
 from weft.core.functions.initial import Initial
-from weft.errors import InvalidComponent, InvalidTurn
+from weft.errors import InvalidComponent, InvalidStateChange
 
 if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
@@ -128,7 +128,7 @@ class Aggregate(Builder):
         for event in emitted:
             known = name_in(self.events, event, "event")
             if known is None:
-                raise InvalidTurn(
+                raise InvalidStateChange(
                     f"{self.label}.{part} emitted {event!r:.80}, which is not an event of {self.label!r}; declare it "
                     f"with @{self.label}.event(...): it has {', '.join(label(of) for of in self.events) or 'none'}"
                 )

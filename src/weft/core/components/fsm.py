@@ -37,7 +37,7 @@ from weft.core.draw.states import diagram
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical
 from weft.core.functions.initial import Initial
-from weft.errors import InvalidComponent, InvalidTurn, WrongArity
+from weft.errors import InvalidComponent, InvalidStateChange, WrongArity
 
 if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
@@ -133,7 +133,7 @@ class FSM(Component, Drawable):
     def decide(self, state: Any, event: Any) -> Decision:
         """Decide what *event* does in *state*, by asking the guards that matter."""
         if state not in self.states:
-            raise InvalidTurn(
+            raise InvalidStateChange(
                 f"{self.label!r} is in state {state!r}, which its definition no longer has; declare it again"
             )
         events = self.states[state]

@@ -34,7 +34,7 @@ from weft.core.functions.code_identity import hidden_state
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical, digest
 from weft.core.functions.initial import Initial
-from weft.errors import InvalidTurn
+from weft.errors import InvalidStateChange
 
 if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
@@ -95,23 +95,25 @@ class ProcessManager(Builder):
             return Ignored()
         key: Any = None if self.key is None else (yield Call("key", (event,)))
         if not isinstance(key, Hashable):
-            raise InvalidTurn(f"{self.label}.key gave {key!r:.60}, which cannot be a key; return a string or a number")
+            raise InvalidStateChange(
+                f"{self.label}.key returned {key!r:.60}, which cannot be a key; return a string or a number"
+            )
         state, done = states.of(key, Initial(self.init).make)
         if done:
             return Ignored()
         part = f"on.{label(name)}"
-        state, commands = self._turn(part, (yield Call(part, (state, event))))
+        state, commands = self._state_and_commands(part, (yield Call(part, (state, event))))
         done = self.complete is not None and bool((yield Call("complete", (state,))))
         fired = ("on_complete",) if done and self.on_complete is not None else ()
         return StateChange(state, commands, fired, done=done, key=key)
 
-    def _turn(self, part: str, given: Any) -> tuple[Any, tuple[Any, ...]]:
+    def _state_and_commands(self, part: str, given: Any) -> tuple[Any, tuple[Any, ...]]:
         """Return the result of a handler as state and commands."""
         pair = given  # what is still of any type after the check
         several: Any = pair[1] if isinstance(given, tuple) and len(pair) == 2 else ...
         commands = several
         if several is not None and not isinstance(several, list | Iterator):
-            raise InvalidTurn(
+            raise InvalidStateChange(
                 f"{self.label}.{part} returned {pair!r:.80}; return the next state and a list of commands: "
                 "return state, [command]"
             )
