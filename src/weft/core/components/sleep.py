@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from weft.core.components.waiting import Waiting
 from weft.core.components.waits import Waits, called_while_waiting, checked_moment, checked_seconds
-from weft.core.compose.component import Component
 from weft.core.draw.progress import duration
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sleep(Component):
+class Sleep(Waiting):
     """Passes on what arrives, after a length of time or at a time of day."""
 
     seconds: float = 0.0
@@ -56,15 +56,6 @@ class Sleep(Component):
         """Return the function that computes the length or the end of the sleep, if there is one."""
         given = {"seconds": self.length, "until": self.moment}
         return {part: function for part, function in given.items() if function is not None}
-
-    def before(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
-        """Refuse *hooks*: no function runs here."""
-        del hooks, part
-        raise InvalidComponent(f"{self.label!r} only waits and cannot have hooks; put a step before or after it")
-
-    def after(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
-        """Refuse *hooks*: no function runs here."""
-        return self.before(*hooks, part=part)
 
     def check_width(self, width: int, source: str) -> None:
         """Require one value."""

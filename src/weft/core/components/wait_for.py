@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from weft.core.components.schema import Schema, schema_of
+from weft.core.components.waiting import Waiting
 from weft.core.components.waits import Waits, called_while_waiting, checked_seconds
-from weft.core.compose.component import Component, abridged, check_name
+from weft.core.compose.component import abridged, check_name
 from weft.core.draw.progress import duration
 from weft.core.functions.annotations import ANY
 from weft.core.functions.function import Function
@@ -37,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WaitFor(Component[Out_co]):
+class WaitFor(Waiting[Out_co]):
     """Waits for a signal, and produces the value of the signal."""
 
     signal: str
@@ -73,15 +74,6 @@ class WaitFor(Component[Out_co]):
     def classes(self) -> Iterable[type]:
         """Return the classes of the schema."""
         return () if self.schema is None else self.schema.classes()
-
-    def before(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
-        """Refuse *hooks*: no function runs here."""
-        del hooks, part
-        raise InvalidComponent(f"{self.label!r} only waits and cannot have hooks; put a step before or after it")
-
-    def after(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
-        """Refuse *hooks*: no function runs here."""
-        return self.before(*hooks, part=part)
 
     def check_width(self, width: int, source: str) -> None:
         """Require one value."""
