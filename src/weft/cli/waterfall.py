@@ -96,7 +96,7 @@ def _line(row: Row, name: str, scale: TimeScale, room: int, track: int) -> Text:
 
 
 def _totals(row: Row) -> tuple[str, str]:
-    """Return how long *row* took and, of several, how many attempts it took, as they stand behind its bars."""
+    """Return how long *row* took and, of several, how many attempts it took, for the text after its bars."""
     if not row.bars:
         return "", ""
     attempts = max(bar.attempt for bar in row.bars)

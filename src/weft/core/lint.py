@@ -98,7 +98,7 @@ class Reach:
         """Components that may make several facts of one input, which a join would pair one with another."""
         self._spelled: dict[str, Expression] = {}
         """By condition that is an expression over others: the expression in full."""
-        for name in wiring.order:  # a condition stands before those that ask it
+        for name in wiring.order:  # a condition comes before those that ask it
             component = wiring.components[name]
             if isinstance(component, Condition) and component.expression is not None:
                 self._spelled[name] = self._spell(component.expression)

@@ -113,7 +113,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph[Out_co], Generic
         Make a workflow of *fragments*.
 
         Args:
-            policies: its rules, as :meth:`with_policies` takes them; those of nested workflows stand behind them.
+            policies: its rules, as :meth:`with_policies` takes them; those of nested workflows come after them.
             validate: what to do where annotations say that two ends of an edge do not fit: ``"error"``, ``"warn"``
                 or ``"off"``.
             context: defaults for context keys, as of :meth:`with_context`.
@@ -280,7 +280,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph[Out_co], Generic
         return self._with(draft)
 
     def replace(self, which: object, component: Component) -> Workflow:
-        """Return this workflow with *component* standing where *which* stood."""
+        """Return this workflow with *component* in the place of *which*."""
         old = self.name_of(which)
         if not isinstance(component, Component):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DefinitionError(f"cannot replace {old!r} by {component!r}: it is not a single component")
@@ -384,7 +384,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph[Out_co], Generic
         """
         Return this workflow with its rules replaced by *rules*: pairs of a matcher and a policy, the first match wins.
 
-        Rules that a nested workflow brought along stand behind its own, and are replaced with them.
+        Rules of a nested workflow come after its own, and are replaced with them.
         Policies are not part of a workflow's identity.
         """
         return self._ruled(local().checked(rules))

@@ -1,5 +1,5 @@
 """
-The outcome of a finished run, as it stands in the run's record: results, output and failures.
+The outcome of a finished run, as the run's record has it: results, output and failures.
 
     >>> outcome = RunOutcome(1, {"double": 4}, "double", 4)
     >>> decode_outcome(encode_outcome(outcome)) == outcome

@@ -28,12 +28,12 @@ class TreeLine(msgspec.Struct, frozen=True):
 
     component: str
     depth: int
-    """How many maps and loops it stands in."""
+    """How many maps and loops it is in."""
     state: State
     done: int = 0
     failed: int = 0
     of: int | None = None
-    """How many elements there are, for what stands in a map."""
+    """How many elements there are, for a component in a map."""
     attempts: int = 0
     seconds: float = 0.0
     note: str = ""

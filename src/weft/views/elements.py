@@ -78,7 +78,7 @@ def elements(
         see: returns of an event what may be seen of it.
         search: only elements with this index, or with this in their value or error.
         state: only elements in this state.
-        start: how many of those that fit come before the page; those that failed stand first, then the slowest.
+        start: how many of those that fit come before the page; those that failed come first, then the slowest.
     """
     endings = [(index, see(event)) for index, event in _endings(run, name)]
     states: dict[str, int] = {}

@@ -121,7 +121,7 @@ def _end(path: str) -> str:
 
 
 def _strip(progress: Progress, middle: float, y: float) -> str:
-    """Return how the elements of a map stand, as a strip around *middle* whose upper edge is *y*."""
+    """Return the states of the elements of a map, as a strip around *middle* whose upper edge is *y*."""
     left = x = middle - STRIP / 2
     parts: list[str] = []
     for state, width in _shares(progress):

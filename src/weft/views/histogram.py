@@ -1,5 +1,5 @@
 """
-Runs over time, as bars: failed and parked runs hang below the line, all others stand on it.
+Runs over time, as bars: failed and parked runs are below the line, all others above it.
 
 Three failures among ten thousand runs would be invisible in one stack.  So the bars below the line have a fixed height,
 which says only that there are some; their number is in the title.
@@ -25,7 +25,7 @@ _GOOD: Final[dict[RunStatus, str]] = {
     "waiting": "waiting",
     "cancelled": "cancelled",
 }
-"""The colour of each status that stands on the line, from the line upwards."""
+"""The colour of each status above the line, from the line upwards."""
 
 
 class PeriodBar(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ import msgspec
 from weft.core.draw.progress import duration
 
 FINEST: Final = 0.001
-"""Runs that took less than a millisecond stand together at the bottom."""
+"""Runs that took less than a millisecond are together at the bottom."""
 
 
 class Point(msgspec.Struct, frozen=True):

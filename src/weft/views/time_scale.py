@@ -48,7 +48,7 @@ class TimeScale(msgspec.Struct, frozen=True):
     pieces: tuple[Piece, ...]
 
     def place(self, at: float) -> float:
-        """Return where the time *at* stands, between 0 and 1."""
+        """Return the place of the time *at*, between 0 and 1."""
         index = max(0, bisect_right([piece.start for piece in self.pieces], at) - 1)
         piece = self.pieces[index]
         length = piece.end - piece.start

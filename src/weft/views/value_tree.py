@@ -36,7 +36,7 @@ class ValueTree(msgspec.Struct, frozen=True):
     more: int = 0
     """How many parts are not among the children."""
     path: str = ""
-    """Where it stands in the value: the places of the parts that lead to it, "3.0.7"."""
+    """Where it is in the value: the places of the parts that lead to it, "3.0.7"."""
     start: int = 0
     """The number of the part that is the first child."""
 
@@ -49,7 +49,7 @@ def value_tree(
 
     Args:
         start: the first of its parts that is shown.
-        path: where *value* stands in another one.
+        path: where *value* is in another one.
         longest: how many characters of a text are shown.
     """
     kind = value.type if isinstance(value, Record) else type(value).__name__

@@ -237,7 +237,7 @@ def _called_with(run: Run, last: Any, *, may_see: bool) -> Iterable[tuple[str, s
 
 
 def _effects(run: Run, name: str) -> Iterable[tuple[str, str]]:
-    """Yield the components that *name* feeds, and how they stand."""
+    """Yield the components that *name* feeds, and their states."""
     progress = progress_of(run.memory)
     for other in run.memory.workflow.components:
         if any(name in inlet.parents for inlet in run.memory.workflow.wiring.fed_by(other)):

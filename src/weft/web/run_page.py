@@ -112,7 +112,7 @@ async def _looked_at(source: Source, record: RunRecord, run: Run, *, is_past: bo
 
 
 async def run_page(request: Request) -> Response:
-    """Show the run whose id stands in the address."""
+    """Show the run whose id is in the address."""
     source: Source = request.app.state.source
     query = request.query_params
     id = request.path_params["id"]

@@ -3,7 +3,7 @@ The ``>>`` language: how fragments become edges.
 
 A fragment is anything that can be an operand of ``>>``: a component, a join, a workflow, a list of these.  Each
 has *entries*, which take the facts of the fragment before it, and *tails*, which produce its own facts.  ``a >> b``
-links the tails of *a* to the entries of *b*; several tails are a join.  A list stands on one side of ``>>`` at a time:
+links the tails of *a* to the entries of *b*; several tails are a join.  A list is on one side of ``>>`` at a time:
 ``[a, b] >> [c, d]`` never gets here, since Python refuses two lists; ``join(a, b) >> [c, d]`` says the same.
 
 A flow is a tree of the flows it was made of, so ``>>`` costs the same however long the chain is; the tree
@@ -50,7 +50,7 @@ class Fragment(Generic[Out_co]):
     """
 
     is_function: ClassVar[bool] = False
-    """Whether it can stand where a function is asked for, although it is composed."""
+    """Whether it can be used where a function is expected, although it is composed."""
 
     def flow(self) -> Flow[Out_co]:
         """Return this fragment as a flow: what ``a >> b`` is, or ``component.flow()``."""
@@ -161,7 +161,7 @@ class Link:
     errors: tuple[str, ...] = ()
     """The names of exceptions: the link carries failures of its parent with one of these, and no values."""
     place: int = 0
-    """Where this link stands among those of *child*, if that is known already: in a workflow that is nested."""
+    """The place of this link among those of *child*, if that is known already: in a workflow that is nested."""
 
     def fed_by(self, tails: tuple[Any, ...], wait: Wait) -> Link:
         """Return this link with *tails* where it was open."""
@@ -196,7 +196,7 @@ class Flow(Fragment[Out_co]):
     wait: Wait = "all"
     components: tuple[Component, ...] = ()
     supports: tuple[Component, ...] = ()
-    """Conditions that the components bring along: they are there to be asked, and stand nowhere in the flow."""
+    """Conditions that the components bring along: they are there to be asked, and are nowhere in the flow."""
     links: tuple[Link, ...] = ()
     parts: tuple[Flow, ...] = ()
     home: Component | None = None
@@ -223,7 +223,7 @@ class Flow(Fragment[Out_co]):
         return f"Flow({into or 'INPUT'} >> ... >> {out})"
 
     def walk(self) -> Iterator[tuple[Flow, tuple[Component, ...]]]:
-        """Yield every flow of this tree, parts first, with the homes it stands in, innermost last."""
+        """Yield every flow of this tree, parts first, with the homes it is in, innermost last."""
         stack: list[tuple[Flow, tuple[Component, ...], bool]] = [(self, (), False)]
         while stack:
             flow, homes, seen = stack.pop()

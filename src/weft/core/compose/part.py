@@ -40,7 +40,7 @@ class Part(Component):
     """A part of another component, of which others take or read the values."""
 
     of: Component | str
-    """The component; its name, once it stands in a workflow."""
+    """The component; its name, once it is in a workflow."""
     which: str
     """The part, as the component calls it."""
     kind: ClassVar[str] = "part"

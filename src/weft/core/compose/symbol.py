@@ -134,7 +134,7 @@ def user_line() -> str:
 
 
 def contains_symbol(value: Any) -> Symbol | None:
-    """Return a symbol that stands inside *value*, a builtin collection."""
+    """Return a symbol inside *value*, a builtin collection."""
     if isinstance(value, Symbol):
         return value
     items: Any = ()

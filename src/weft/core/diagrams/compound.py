@@ -53,7 +53,7 @@ class Inside:
         return "" if self.entry == self.owner else "outcome"
 
     def boxes(self, own: Box, done: Mapping[str, Progress]) -> Iterator[Box]:
-        """Yield a box for every part, and *own* where the component stands among them."""
+        """Yield a box for every part, and *own* at the place of the component among them."""
         for name, node in self._nodes.items():
             if name == self.owner:
                 yield own

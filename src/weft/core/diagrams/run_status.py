@@ -262,7 +262,7 @@ class _Tally:
         )
 
     def _region(self, name: str) -> str | None:
-        """Return the map that *name*, a component or a part of one, stands in."""
+        """Return the map that *name*, a component or a part of one, is in."""
         return self._regions[name] if name in self._regions else self._nodes[name].region
 
     @staticmethod

@@ -150,7 +150,7 @@ def _reads(wiring: Wiring) -> Iterator[Edge]:
 
 
 def _prefixes(wiring: Wiring) -> dict[str, tuple[str, ...]]:
-    """Return, by component, the nested workflows it stands in, outermost first: those with at least two components."""
+    """Return, by component, the nested workflows it is in, outermost first: those with at least two components."""
     found: dict[str, list[str]] = {}
     for name in wiring.order:
         words = name.split(".")
@@ -161,7 +161,7 @@ def _prefixes(wiring: Wiring) -> dict[str, tuple[str, ...]]:
 
 
 def _shared(wiring: Wiring, prefixes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return, by map or loop, the nested workflows that it and all that stands in it are in."""
+    """Return, by map or loop, the nested workflows that it and all of its components are in."""
     shared: dict[str, tuple[str, ...]] = {}
     for name, mine in prefixes.items():
         for region in _maps(wiring, name):
@@ -172,7 +172,7 @@ def _shared(wiring: Wiring, prefixes: Mapping[str, tuple[str, ...]]) -> dict[str
 
 
 def _maps(wiring: Wiring, name: str) -> list[str]:
-    """Return the maps and loops around *name*, outermost first; a map, and the ends of a loop, stand in their own."""
+    """Return the maps and loops around *name*, outermost first; a map, and the ends of a loop, are in theirs."""
     component = wiring.components[name]
     innermost = name if component.opens_region else wiring.regions[name]
     innermost = component.start if isinstance(component, TurnEnd) else innermost
@@ -216,6 +216,6 @@ def _groups(frames: Iterable[tuple[Frame, ...]], taken: Mapping[str, Component])
 
 
 def _label(name: str, frames: tuple[Frame, ...]) -> str:
-    """Return *name* without that of the nested workflow or loop it stands in."""
+    """Return *name* without that of the nested workflow or loop it is in."""
     around = next((path for kind, path in reversed(frames) if kind in ("workflow", "loop") and path != name), None)
     return name if around is None else name.removeprefix(f"{around}.")

@@ -73,7 +73,7 @@ def ranked(items: Sequence[Item], links: Sequence[Link], entries: Iterable[Item]
             ups[lower] -= 1
             if not ups[lower]:
                 queue.append(lower)
-    for item in reversed(roots):  # what nothing leads to stands right above what it leads to
+    for item in reversed(roots):  # what nothing leads to is placed right above what it leads to
         if item not in first and downs[item]:
             item.rank = max(item.rank, min(lower.rank for lower in downs[item]) - 1)
     deepest = max((item.rank for item in items if item not in last), default=-1)

@@ -50,7 +50,7 @@ Size = tuple[float, float]
 
 
 class Rect(msgspec.Struct):
-    """Where something stands; *x* and *y* are its upper left corner."""
+    """The place of something; *x* and *y* are its upper left corner."""
 
     x: float
     y: float
@@ -74,7 +74,7 @@ class Line(msgspec.Struct):
     end: float
     bottom: float
     is_left: bool = False
-    """Whether what is written beside its lower end stands to the left of it."""
+    """Whether the label beside its lower end is to the left of it."""
 
 
 class Layout:
@@ -173,7 +173,7 @@ class Layout:
     def _keep(
         self, level: Level, items: Iterable[Item], links: Iterable[Link], bands: list[tuple[float, float]]
     ) -> None:
-        """Note where things stand, counted from the corner of the level."""
+        """Note the places of things, counted from the corner of the level."""
         landings = [0.0] * len(bands)
         for item in items:
             top, bottom = bands[item.rank]
@@ -270,7 +270,7 @@ class Tree:
         for box in picture.boxes:
             self._parents[box.id] = box.group
         seen: set[str] = set()
-        for box in picture.boxes:  # a group stands where its first box would
+        for box in picture.boxes:  # a group is placed where its first box would be
             for child in reversed(self._way(box.id)):
                 if child not in seen:
                     seen.add(child)

@@ -36,7 +36,7 @@ class Progress(msgspec.Struct, frozen=True):
     refused: int = 0
     """How often its condition, or it as a condition, said no."""
     of: int | None = None
-    """How many elements there are, for what stands in a map."""
+    """How many elements there are, for a component in a map."""
     attempts: int = 0
     """The most that one of its activations has needed so far."""
     seconds: float = 0.0

@@ -1,5 +1,5 @@
 """
-A picture as SVG: no script, no style sheet, no reference to anything outside, so it can stand in any page.
+A picture as SVG: no script, no style sheet, no reference to anything outside, so it can be part of any page.
 
 Nothing in it has an id, so two pictures in one notebook do not disturb each other.
 """
@@ -231,7 +231,7 @@ def _head(x: float, y: float, *, up: bool = False) -> str:
 
 
 def label(text: str, line: Line) -> Rect:
-    """Return where *text* stands beside the lower end of *line*."""
+    """Return the position of *text* beside the lower end of *line*."""
     wide = breadth(text)
     return Rect(line.x2 - AWAY - wide if line.is_left else line.x2 + AWAY, line.bottom - 22.5, wide, 13.0)
 

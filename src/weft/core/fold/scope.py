@@ -91,7 +91,7 @@ class Scope(msgspec.Struct, eq=False, gc=False):
 
     @property
     def path(self) -> Order:
-        """Where this element stands among those of the scope around it."""
+        """The place of this element among those of the scope around it."""
         return (self.order, self.index)
 
     def count(self, node: str, change: int) -> int:

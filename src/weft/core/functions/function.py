@@ -50,7 +50,7 @@ class Function:
     variadic: bool
     """Whether it takes any number of values: ``*args``, or a builtin that does not tell or need not have any."""
     by_keyword: bool = False
-    """Whether arriving values go by name, because a bound constant stands before one of them."""
+    """Whether arriving values go by name, because a bound constant comes before one of them."""
     constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
     references: Mapping[str, Reference] = field(default_factory=dict[str, Reference])
     is_async: bool = False
@@ -184,7 +184,7 @@ class Function:
         """Call the function outside of any run: contexts take their defaults, reads say that there is no run."""
         if not self.references and not self.constants:
             return self.call(*args, **kwargs)
-        if self.by_keyword:  # a bound constant stands before one of the values
+        if self.by_keyword:  # a bound constant comes before one of the values
             kwargs = {**dict(zip(self.required, args, strict=False)), **kwargs}
             args = args[len(self.required) :]
         given = inspect.signature(self.call).bind_partial(*args, **kwargs).arguments

@@ -130,7 +130,7 @@ def _identified(thing: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _places_of(thing: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield where at the top of its module *thing*, or the object whose method it is, stands."""
+    """Yield the names at the top of its module of *thing*, or of the object whose method it is."""
     owner, method = thing, ""
     if _kind(thing) is types.MethodType:
         owner, method = thing.__self__, getattr(thing.__func__, "__name__", "")

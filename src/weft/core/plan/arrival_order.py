@@ -76,7 +76,7 @@ class JoinedFacts:
         return tuple(found)
 
     def _of_some(self, makers: Makers) -> Rank | None:
-        """The winners of a race stand in the order of its parents, so each is looked for after the one before."""
+        """The winners of a race are in the order of its parents, so each is looked for after the one before."""
         found: list[int] = []
         left = iter(enumerate(self.columns))
         for maker in makers:

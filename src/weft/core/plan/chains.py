@@ -23,7 +23,7 @@ class Chain(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a node stands in its chain."""
+    """The place of a node in its chain."""
 
     chain: Chain
     position: int
@@ -33,7 +33,7 @@ _KNOWN: Final[WeakKeyDictionary[Plan, Mapping[str, Place]]] = WeakKeyDictionary(
 
 
 def chains_of(plan: Plan) -> Mapping[str, Place]:
-    """Return, by name of a node that runs a function, where it stands in its chain; worked out once per plan."""
+    """Return, by name of a node that runs a function, its place in its chain; computed once per plan."""
     known = _KNOWN.get(plan)
     if known is None:
         known = _KNOWN[plan] = _chains([node for node in plan.nodes.values() if isinstance(node, FunctionNode)])

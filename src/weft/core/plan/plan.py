@@ -129,7 +129,7 @@ class Compiler:
             if component.opens_region:
                 self.entries[name] = EntryDraft(name, name, name)
             if isinstance(component, Condition) and component.expression is not None:
-                self._spelled[name] = self.spelled_out(component.expression)  # those it names stand before it
+                self._spelled[name] = self.spelled_out(component.expression)  # those it names come before it
             component.expand(PlanExpansion(self, name, self.wiring.regions[name]))
             if component.hooks:
                 self._hook(name, component.hooks)

@@ -1,5 +1,5 @@
 """
-The edits of a fork: places in the log, and the outcomes that stand there instead.
+The edits of a fork: positions in the log, and the outcomes that count there instead.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def is_value(argument: object) -> bool:
 
 def check_arguments(label: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """
-    Require that symbols stand among the arguments themselves, and belong to the graph that is drawn here.
+    Require that symbols are among the arguments themselves, and belong to the graph that is drawn here.
 
     Raises:
         TracingError: one is hidden inside a collection, or was drawn elsewhere.

@@ -1,5 +1,5 @@
 """
-The contract of fragments, which are everything that can stand beside ``>>``, as tests to inherit.
+The contract of fragments, the operands of ``>>``, as tests to inherit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FragmentContract:
         raise NotImplementedError("override the fixture `value`")
 
     def test_it_is_a_flow_that_takes_something(self, fragment: Fragment) -> None:
-        """It stands on the right side of ``>>``."""
+        """It can be the right side of ``>>``."""
         flow = fragment.flow()
 
         assert isinstance(flow, Flow)
@@ -46,7 +46,7 @@ class FragmentContract:
         assert once.hash == twice.hash
 
     def test_it_can_be_nested_under_other_names(self, fragment: Fragment) -> None:
-        """Two workflows of it can stand in a third."""
+        """Two workflows of it can be parts of a third."""
         inner = Workflow("inner", fragment)
 
         outer = Workflow("outer", inner, inner.renamed("other"))

@@ -91,7 +91,7 @@ class MessageLedger:
 
 
 def _effects(run: Run) -> dict[str, list[int]]:
-    """Return where the effects of messages stand in the log, by tag."""
+    """Return the positions of the effects of messages in the log, by tag."""
     found: dict[str, list[int]] = {}
     for event in run.log():
         if (tag := _tag_of(event)) is not None:
