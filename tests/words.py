@@ -50,6 +50,9 @@ WORDS = {
     r"works? no more": "is no longer valid, does not work any more",
     r"as nearly always": "the usual case",
     r"(?:after|for|within|every) so many": "after *seconds*, this many",
+    r"poolers? of transactions": "transaction pooler",
+    r"liv(?:es?|ed|ing) long": "long-lived",
+    r"let(?:s|ting)? go of": "releases, drops",
 }
 HEADLESS = re.compile(
     r"\s*(?:(?:What|Who|Whom|Those|That of|(?:With so|So) many|(?:For|After|About) how|(?:From w|Of w|W)hich|Until when"

@@ -32,7 +32,7 @@ BLOCKING = {
 """How an annotation reads in the blocking facade."""
 
 ELSEWHERE = {
-    "close": {"grace"},  # a client lets go of nothing
+    "close": {"grace"},  # a client releases nothing
     "cancel": {"component"},
     "retry": {"context"},  # workers have theirs
     "fork": {"context"},

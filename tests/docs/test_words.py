@@ -38,6 +38,9 @@ def code(text: str) -> list[tuple[int, str]]:
         ("The token works no more.", "works no more"),
         ("It is None, as nearly always.", "as nearly always"),
         ("It ends after so many seconds.", "after so many"),
+        ("Behind a pooler of transactions.", "pooler of transactions"),
+        ("Runs that live long wait.", "live long"),
+        ("A worker lets go of the run.", "lets go of"),
     ],
 )
 def test_a_word_is_found_wherever_prose_is(text: str, word: str) -> None:

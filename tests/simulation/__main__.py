@@ -5,11 +5,11 @@ Simulates until it is told to stop, and prints what it takes to repeat a failure
     make simulate ARGS="--seconds 600"                   for longer
     make simulate ARGS="--seed 4711 --cases 1"           that one again, with its story
     make simulate ARGS="--schedules"                     schedules alone
-    make simulate ARGS="--long"                          runs that live long alone
+    make simulate ARGS="--long"                          long-lived runs alone
     make simulate ARGS="--orderly"                       real threads and tasks alone, on real files
     make simulate ARGS="--orderly --seed 11 --cases 1"   one of those again
 
-A tenth of the time is for schedules, another one for runs that live long, and a third for real threads and tasks
+A tenth of the time is for schedules, another one for long-lived runs, and a third for real threads and tasks
 (``tests/orderly``).  Their seed draws the same calls again; in which order they meet is up to the machine, so a failure
 may need several tries.
 """
@@ -38,7 +38,7 @@ ORDERLY = 1 / 3
 SCHEDULES = 1 / 10
 """Share of the time for schedules."""
 LONG = 1 / 10
-"""Share of the time for runs that live long."""
+"""Share of the time for long-lived runs."""
 
 
 def main() -> int:
@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, help="stop after so many")
     parser.add_argument("--orderly", action="store_true", help="only real threads and tasks")
     parser.add_argument("--schedules", action="store_true", help="only schedules")
-    parser.add_argument("--long", action="store_true", help="only runs that live long")
+    parser.add_argument("--long", action="store_true", help="only long-lived runs")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)  # a runner complains of crashes, and here they are wanted
     first = SystemRandom().randrange(10**9) if given.seed is None else given.seed
@@ -109,7 +109,7 @@ def use_schedules(first: int, seconds: float, most: int | None = None) -> int:
 
 
 def use_long_runs(first: int, seconds: float, most: int | None = None) -> int:
-    """Simulate runs that live long for *seconds*; return 1 if a case has failed."""
+    """Simulate long-lived runs for *seconds*; return 1 if a case has failed."""
     began, cases, done = time.monotonic(), 0, 0
     while (most is None or cases < most) and time.monotonic() - began < seconds:
         report = simulate_long_run(first + cases)

@@ -1,4 +1,4 @@
-"""Runs that live long, in simulation: random ones hold, at every death too, and what a broken runner does is found."""
+"""Long-lived runs, in simulation: random ones hold, at every death too, and what a broken runner does is found."""
 
 from __future__ import annotations
 

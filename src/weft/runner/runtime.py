@@ -449,7 +449,7 @@ class Runtime:
         why = nothing if stored.owner is None else f"{stored.owner} drives it"
         return WaitTimeout(stored.id, seconds, stored.status, why, is_here=False)
 
-    # -- letting go of them ----------------------------------------------------------------------
+    # -- releasing them ----------------------------------------------------------------------------
 
     async def stop(self, run: str, *, persist: bool = True, grace: float | None = None) -> None:
         """
@@ -523,7 +523,7 @@ class Runtime:
             if persist and worker.lost is None:  # else all callers know why nothing can be written
                 worker.checkpoint()
                 await self.lookup.written(worker)
-        except (Exception, asyncio.CancelledError):  # it is let go of all the same
+        except (Exception, asyncio.CancelledError):  # it is dropped all the same
             await self.registry.leave(worker)
             raise
         finally:

@@ -15,8 +15,8 @@ _MOMENT: Final = 50e-6
 """
 How many seconds the thread sleeps, so that another one gets the interpreter.
 
-A loop that always has something to do never lets go of it long enough: a thread that waits for it, such as the writer
-of a store, then gets it after 5 ms, several times per commit.
+A loop that always has something to do never frees it for long enough: a thread that waits for it, such as the writer of
+a store, then gets it after 5 ms, several times per commit.
 """
 
 
