@@ -8,12 +8,14 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import structs
 from opening import inside, trace
 
 from weft.errors import BrokenChain, ConcurrentAppend, InvalidAppend, OwnershipLost, RunNotFound, StoreError
-from weft.stores import SQLiteStore
+from weft.stores import MemoryStore, SQLiteStore
 from weft.testing.contracts.cases import first, more, write
 
 MANY = [f"r{i}" for i in range(8)]
@@ -67,6 +69,36 @@ def test_what_waits_is_committed_together(path: Path) -> None:
         return len(commits)
 
     assert inside(SQLiteStore(path), act) == 1
+
+
+@pytest.mark.parametrize(
+    "more_to_say",
+    [
+        {"reason": "because"},
+        {"failures": 1},
+        {"dead_letters": 2},
+        {"outcome": b"all of it"},
+        {"release": True},
+        {"release": False},
+        {"status": "idle"},
+        {"status": "failed", "release": True},
+        {"version": "v2"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("status", ["running", "completed", None])
+def test_what_is_said_of_a_run_is_in_its_record_whether_it_is_the_usual_or_more(
+    path: Path, status: Any, more_to_say: dict[str, Any]
+) -> None:
+    async def act(store: Any) -> list[Any]:
+        said = {"status": status, "release": status == "completed"} | more_to_say
+        usual: Any = {"status": "completed", "release": True, "outcome": b"out"}
+        await write(store, first("new", **said), first("plain", status="running"), first("old", status="running"))
+        await write(store, more("plain", 1, **usual), more("old", 1, **said), first("other", **said))
+        records = [(await store.load(run)).record for run in ("new", "plain", "old", "other")]
+        return [structs.replace(each, owner=each.owner and "a process") for each in records]
+
+    assert inside(SQLiteStore(path), act) == inside(MemoryStore(), act)
 
 
 @pytest.mark.usefixtures("no_pause")

@@ -37,8 +37,10 @@ from weft.typing import RunId
 Row = tuple[Any, ...]
 
 _CREATE = RowStatement("create")
+_CREATE_RUNNING = RowStatement("create_running")
 _ADVANCE = RowStatement("advance")
 _SAY = RowStatement("say")
+_COMPLETE = RowStatement("complete")
 _CHANGE = RowStatement("change")
 _FOLLOW = RowStatement("segment")
 _SEGMENT = query("segment")
@@ -181,9 +183,11 @@ class Appender:
     ) -> tuple[dict[RunId, int], set[ContentHash]]:
         """Write *batch*; return the keys of new runs, and the definitions that were not known to be there."""
         creates: list[Row] = []
+        running: list[Row] = []
         follows: list[Row] = []
         advances: list[Row] = []
         said: list[Row] = []
+        completed: list[Row] = []
         changes: list[Row] = []
         facts: list[tuple[int, Append]] = []
         waits: list[tuple[int, Append]] = []
@@ -205,7 +209,11 @@ class Appender:
             if each.create:
                 next_key = next_key + 1 if next_key else _next_key(db)
                 key = created[run] = next_key
-                creates.append(_new_run(key, each, self._session))
+                if _is_just_running(each):
+                    chain, workflow, version = bytearray(each.chain), each.workflow, each.version or ""
+                    running.append((key, run, workflow, version, chain, each.at, self._session))
+                else:
+                    creates.append(_new_run(key, each, self._session))
                 if each.count:  # the key is new, so there is nothing to compare with
                     follows.append(_segment((key << 32) + 1, each))
                     ends[run] = ((key << 32) + 1 + each.count, each.epoch, each.chain)
@@ -226,6 +234,9 @@ class Appender:
                 if each.changes_record:
                     if each.status is None or each.workflow is not None or each.version is not None:
                         changes.append(_change(key, each))
+                    elif _has_just_completed(each):
+                        chain, outcome = bytearray(each.chain), _bound(each.outcome)
+                        completed.append((key, each.epoch, run, each.at, chain, outcome))
                     else:
                         said.append(_status_row(key, each))
             if each.release:
@@ -239,7 +250,11 @@ class Appender:
             if each.definitions:
                 definitions = {**each.definitions, **definitions}
         # A change looks for the head that its own events have made, so it comes after all events.
-        steps = ((_CREATE, creates), (_ADVANCE, advances), (_FOLLOW, follows), (_SAY, said), (_CHANGE, changes))
+        steps = (
+            *((_CREATE_RUNNING, running), (_CREATE, creates)),
+            *((_ADVANCE, advances), (_FOLLOW, follows)),
+            *((_COMPLETE, completed), (_SAY, said), (_CHANGE, changes)),
+        )
         for statement, rows in steps:
             if rows and statement.execute(db, rows) != len(rows):
                 raise _NotAsExpected
@@ -409,6 +424,19 @@ def _note_waits(db: sqlite3.Connection, of: Iterable[tuple[int, Append]]) -> Non
             db.execute(_SUCCEED, {"run": append.continues, "successor": append.run})
             db.execute(_BEQUEATH, {"run": append.continues, "key": key})
             db.execute(_PASS_KEY, {"run": append.continues, "key": key})
+
+
+def _is_just_running(new: Append) -> bool:
+    """Whether the *new* run is running, and there is nothing to say besides."""
+    status = new.status
+    if new.unique or new.release or not (status is None or status == "running"):
+        return False
+    return status is None or not (new.reason or new.failures or new.dead_letters or new.outcome)
+
+
+def _has_just_completed(last: Append) -> bool:
+    """Whether the *last* events of a run complete and release it, and nothing has failed."""
+    return last.status == "completed" and last.release and not (last.reason or last.failures or last.dead_letters)
 
 
 def _new_run(key: int, append: Append, session: int) -> Row:
