@@ -151,7 +151,7 @@ def test_an_index_that_does_not_agree_with_its_table_is_found_unless_it_must_be_
     weft: Callable[..., Any], file: Path
 ) -> None:
     with closing(sqlite3.connect(file)) as db:
-        (root,) = db.execute("select rootpage from sqlite_schema where name = 'runs_by_status'").fetchone()
+        (root,) = db.execute("select rootpage from sqlite_schema where name = 'runs_by_state'").fetchone()
     altered(file, file.read_bytes().index(b"idle", (root - 1) * 4096))
 
     full, quick = weft("doctor", "--store", file), weft("doctor", "--store", file, "--quick")

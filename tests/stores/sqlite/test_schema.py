@@ -65,6 +65,10 @@ def test_an_older_file_is_brought_up_to_date_once(path: Path, monkeypatch: pytes
     db.close()
 
 
+WITH_ONE_INDEX = 17
+"""The first version in which lists of runs have one index."""
+
+
 def before_outcomes(path: Path) -> None:
     """Make a file as it was before runs had outcomes, with runs in every status."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
@@ -98,6 +102,36 @@ def test_a_file_from_before_there_were_outcomes_is_looked_at_after_it_was_opened
     with SQLiteView(path) as view:
         assert view.count() == len(get_args(RunStatus))
         assert view.find("cancelled").finished_at == 107.0
+
+
+def test_a_file_with_two_indexes_of_runs_has_one_after_it_was_opened_and_the_same_lists(path: Path) -> None:
+    before = [each for each in schema.MIGRATIONS if each.version < WITH_ONE_INDEX]
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for migration in before:
+            db.executescript(migration.script)
+        db.execute(f"pragma application_id = {schema.APPLICATION_ID}")
+        db.execute(f"pragma user_version = {before[-1].version}")
+        for key in range(1, 31):
+            status, workflow, failures = ("running", "completed", "failed")[key % 3], f"w{key % 4}", int(key % 3 == 2)
+            row = (key, f"r{key:02}", workflow, status, GENESIS, float(key // 2), failures)
+            db.execute(
+                "insert into runs (key, id, workflow, version, status, reason, chain, epoch, created_at, updated_at, "
+                "failures) values (?1, ?2, ?3, '', ?4, '', ?5, 1, ?6, ?6, ?7)",
+                row,
+            )
+
+    async def act(store: SQLiteStore) -> tuple[list[str], list[str], int]:
+        some = await store.list(workflow="w1", statuses=["failed"])
+        return [each.id for each in await store.list()], [each.id for each in some], await store.count(failed=True)
+
+    found = inside(SQLiteStore(path), act)
+
+    names = [f"r{key:02}" for key in range(30, 0, -1)]
+    assert found == (names, [each for each in names if int(each[1:]) % 12 == 5], 10)
+    with closing(sqlite3.connect(path)) as db:
+        indexes = {name for _, name, *_ in db.execute("pragma index_list (runs)")}
+        assert db.execute("pragma integrity_check").fetchall() == [("ok",)]
+    assert indexes == {"runs_by_state", "runs_by_unique_key", "sqlite_autoindex_runs_1"}
 
 
 def test_a_file_of_a_newer_version_is_left_alone(path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
-from itertools import chain, islice
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -39,7 +39,6 @@ _FACT = query("fact")
 _STANDING = query("standing")
 _ACQUIRE = query("acquire")
 _RELEASE = query("release")
-_OLD_RUNS = query("old_runs")
 _FORSAKE_LARGE = query("forsake_large")
 _SNAPSHOT = query("snapshot")
 _TRUNCATE = query("truncate")
@@ -230,11 +229,7 @@ def purge(
     most = _PURGED_AT_ONCE if limit is None else min(limit, _PURGED_AT_ONCE)
     with transaction(db):
         taken = {session.key, *session.others_alive(db)}
-        found = chain.from_iterable(
-            db.execute(_OLD_RUNS, {"status": status, "failed": failed, "before": before})
-            for status in dict.fromkeys(statuses)
-            for failed in (False, True)
-        )
+        found = reading.old_runs(db, statuses, before)
         keys = list(islice((key for key, owner in found if owner not in taken), most))
         for key in keys:
             _forget(db, key)

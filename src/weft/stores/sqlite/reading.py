@@ -12,7 +12,7 @@ import itertools
 import math
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple, get_args
 
 from weft.errors import DamagedRow, MissingContent, RunNotFound, StoreError
@@ -27,11 +27,14 @@ _RECORD = query("record")
 _FIRST_PAGE = query("first_page")
 _PAGE = query("page")
 _COUNT = query("count")
+_COUNT_WORKFLOW = query("count_workflow")
+_SAMPLES = query("samples")
 _TALLY = query("tally")
 _HISTOGRAM = query("histogram")
 _PERIOD = query("period")
 _NEWEST = query("newest")
 _FREE_PAGE = query("free_page")
+_OLD_RUNS = query("old_runs")
 _SEGMENTS = query("segments")
 _SEGMENTS_BETWEEN = query("segments_between")
 _SNAPSHOT = query("load_snapshot")
@@ -39,13 +42,19 @@ _TIMES = query("times")
 _FACT_BODY = query("fact_body")
 _SEEN = query("statuses")
 _STRAYS = query("strays")
+_TIMELESS = query("timeless")
 _INDEXED = "select 1 from runs where id = ? limit 1"
 _UNINDEXED = "select 1 from runs not indexed where id = ? limit 1"
 _KEY_HOLDER = query("key_holder")
 _KEY_RIVAL = query("key_rival")
 _STATUSES = get_args(RunStatus)
 COUNTED_PERIODS = 500
-"""A histogram of at most this many periods is counted period by period; a longer one is grouped."""
+"""A histogram of at most this many periods is counted period by period; a longer one, or one of many workflows, is grouped."""
+
+_STATEMENTS = 28
+"""How many parts of the index are read by a statement for each, side by side, at most."""
+_AT_ONCE = 2
+"""How many runs are read of each part at first, if there are more parts."""
 
 Damaged = Callable[[DamagedRow], object]
 """Told of a row that cannot be read, and is left out."""
@@ -59,17 +68,27 @@ class Asked(NamedTuple):
     failed: bool | None = None
     since: float | None = None
 
+    def parts(self, db: sqlite3.Connection) -> list[dict[str, Any]]:
+        """
+        Return the parts of the index that these runs are in, each of which is in the order of time.
+
+        Of several workflows, each has its own parts.
+        """
+        parts = self.wide_parts
+        if self.workflow is not None:
+            return parts
+        return [part | {"sample": key} for part in parts for (key,) in db.execute(_SAMPLES, part).fetchall()]
+
     @property
-    def parts(self) -> list[dict[str, Any]]:
-        """The parts of the index that these runs are in, each of which is in the order of time."""
+    def wide_parts(self) -> list[dict[str, Any]]:
+        """The same where workflows need not be apart: what is in the order of time in one of them is not in all."""
         bounds = {"workflow": self.workflow, "since": self.since}
         return [bounds | each for each in _parts(_STATUSES if self.statuses is None else self.statuses, self.failed)]
 
     def sql(self, sql: str) -> str:
-        """Return *sql*, which is about one part of the index, for no other runs than these."""
-        begin = "where r.status = :status"
-        if self.workflow is not None:  # another index
-            sql = sql.replace(begin, "where r.workflow = :workflow and r.status = :status")
+        """Return *sql*, which is about one of the :meth:`parts`, for no other runs than these."""
+        workflow = ":workflow" if self.workflow is not None else "(select workflow from runs where key = :sample)"
+        sql = sql.replace("where r.status = :status", f"where r.status = :status and r.workflow is {workflow}")
         if self.since is not None:
             sql = sql.replace("= :failed", "= :failed and r.created_at >= :since")
         return sql
@@ -234,54 +253,64 @@ def page(
     """
     tell = damaged or _raise
     with _one_moment(db):
+        parts = asked.parts(db)
         if after is None:
-            _look_for_strays(db, asked, tell)
-            sql, end = asked.sql(_FIRST_PAGE), {}
-        else:
-            sql, end = asked.sql(_PAGE), _place(after)
-        pages = [_page(db, sql, part | end, limit, tell) for part in asked.parts]
-    return list(heapq.merge(*pages, key=_order, reverse=True))[:limit]
+            _look_for_strays(db, asked, parts, tell)
+            return _merged(db, asked.sql(_FIRST_PAGE), parts, limit, tell, newest_first=True)
+        end = _place(after)
+        return _merged(db, asked.sql(_PAGE), [part | end for part in parts], limit, tell, newest_first=True)
 
 
 def count(db: sqlite3.Connection, asked: Asked) -> int:
     """Return how many runs there are; one that cannot be read is one of them."""
     with _one_moment(db):
         if asked == Asked(workflow=asked.workflow):
-            workflow = asked.workflow
-            sql = "select count(*) from runs" if workflow is None else "select count(*) from runs where workflow = ?"
-            return int(db.execute(sql, () if workflow is None else (workflow,)).fetchone()[0])
-        sql = asked.sql(_COUNT)
-        return sum(db.execute(sql, part).fetchone()[0] for part in asked.parts)
+            sql = "select count(*) from runs" if asked.workflow is None else _COUNT_WORKFLOW
+            return int(db.execute(sql, {"workflow": asked.workflow}).fetchone()[0])
+        if asked.workflow is None and asked.since is None:
+            sql, parts = _COUNT, asked.wide_parts
+        else:
+            sql, parts = asked.sql(_COUNT), asked.parts(db)
+        return sum(db.execute(sql, part).fetchone()[0] for part in parts)
 
 
 def tally(db: sqlite3.Connection) -> dict[tuple[str, RunStatus], int]:
     """Return how many runs there are, by workflow and status; a status that does not exist is left out."""
-    return {(workflow, status): number for workflow, status, number in fetched(db, _TALLY, ()) if status in _STATUSES}
+    found: dict[tuple[str, RunStatus], int] = {}
+    for workflow, status, number in fetched(db, _TALLY, ()):
+        if status in _STATUSES:
+            found[workflow, status] = found.get((workflow, status), 0) + number
+    return found
 
 
 def histogram(db: sqlite3.Connection, asked: Asked, width: float) -> dict[tuple[int, RunStatus], int]:
     """Return how many runs were created in each period of *width* seconds, by its number and status."""
     found: dict[tuple[int, RunStatus], int] = {}
     with _one_moment(db):
-        for part in asked.parts:
-            for period, number in _periods(db, asked, part, width):
+        parts = asked.parts(db)
+        most = COUNTED_PERIODS * _STATEMENTS / max(_STATEMENTS, len(parts))
+        for part in parts:
+            for period, number in _periods(db, asked, part, width, most):
                 key = (period, part["status"])
                 found[key] = found.get(key, 0) + number
     return found
 
 
-def _periods(db: sqlite3.Connection, asked: Asked, part: dict[str, Any], width: float) -> Iterable[tuple[int, int]]:
+def _periods(
+    db: sqlite3.Connection, asked: Asked, part: dict[str, Any], width: float, most: float
+) -> Iterable[tuple[int, int]]:
     """
     Return how many runs of one part of the index were created in each period.
 
-    Counting a stretch of the index costs a quarter of grouping it, so a histogram of a few periods is counted.
+    Counting a stretch of the index costs a quarter of grouping it, so a histogram of a few periods, *most* of them at
+    most, is counted.
     """
     since = part["since"]
     (newest,) = db.execute(asked.sql(_NEWEST), part).fetchone()
     if newest is None:
         return []
     last = (newest - since) / width if isinstance(newest, int | float) else math.inf
-    if not last < COUNTED_PERIODS:
+    if not last < most:
         return db.execute(asked.sql(_HISTOGRAM), part | {"width": width}).fetchall()
     sql = asked._replace(since=None).sql(_PERIOD)  # a period begins later than the list
     bounds = [since + number * width for number in range(int(last) + 1)] + [math.inf]
@@ -297,9 +326,18 @@ def free_page(
 ) -> list[RunRecord]:
     """Return a page of runs that belong to no session, oldest first; *damaged* is called for each run left out."""
     begin = {"created_at": -math.inf, "id": ""} if after is None else _place(after)
+    asked = Asked(statuses)
     with _one_moment(db):
-        pages = [_page(db, _FREE_PAGE, part | begin, limit, damaged) for part in _parts(statuses)]
-    return list(heapq.merge(*pages, key=_order))[:limit]
+        parts = [part | begin for part in asked.parts(db)]
+        return _merged(db, asked.sql(_FREE_PAGE), parts, limit, damaged, newest_first=False)
+
+
+def old_runs(db: sqlite3.Connection, statuses: Collection[RunStatus], before: float) -> Iterable[Row]:
+    """Return the keys and owners of runs in these statuses that were last written *before* a time."""
+    asked = Asked(statuses)
+    sql = asked.sql(_OLD_RUNS)
+    for part in asked.parts(db):
+        yield from db.execute(sql, part | {"before": before})
 
 
 def _place(record: RunRecord) -> dict[str, Any]:
@@ -311,26 +349,64 @@ def _order(record: RunRecord) -> tuple[float, RunId]:
     return record.created_at, record.id
 
 
-def _look_for_strays(db: sqlite3.Connection, asked: Asked, tell: Damaged) -> None:
+def _look_for_strays(db: sqlite3.Connection, asked: Asked, parts: list[dict[str, Any]], tell: Damaged) -> None:
     """Report runs whose status or time of creation does not exist, and which no page would show."""
-    if all(row[0] in _STATUSES for row in fetched(db, _SEEN, ())):
+    timeless = asked._replace(since=None).sql(_TIMELESS)
+    if all(row[0] in _STATUSES for row in fetched(db, _SEEN, ())) and not any(
+        db.execute(timeless, part).fetchone()[0] for part in parts
+    ):
         return
     for row in fetched(db, _STRAYS, ()):
         if asked.includes(status=row[4], workflow=row[2], failures=row[11]):
             _read(row, tell)
 
 
-def _page(db: sqlite3.Connection, sql: str, asked: dict[str, Any], limit: int, tell: Damaged) -> list[RunRecord]:
-    """Return up to *limit* runs in one status, however many damaged ones there are among them."""
-    records: list[RunRecord] = []
-    asked |= {"limit": limit, "offset": 0}
-    while len(records) < limit:
-        found = fetched(db, sql, asked)
-        records += [record for row in found if (record := _read(row, tell)) is not None]
-        if len(found) < limit:
-            break
-        asked["offset"] += len(found)
-    return records[:limit]
+def _merged(
+    db: sqlite3.Connection, sql: str, parts: list[dict[str, Any]], limit: int, tell: Damaged, *, newest_first: bool
+) -> list[RunRecord]:
+    """Return up to *limit* runs, merged from *parts* of the index that are in order, however many are damaged."""
+    at_once = 0 if len(parts) <= _STATEMENTS else _AT_ONCE
+    read = [_runs(db, sql, part, at_once, limit, tell) for part in parts]
+    try:
+        return list(itertools.islice(heapq.merge(*read, key=_order, reverse=newest_first), limit))
+    finally:
+        for each in read:
+            each.close()
+
+
+def _runs(
+    db: sqlite3.Connection, sql: str, part: dict[str, Any], at_once: int, limit: int, tell: Damaged
+) -> Generator[RunRecord, None, None]:
+    """
+    Return the runs of one part of the index that can be read.
+
+    They are read by one statement as far as they are asked for; or, if they are to be read *at_once*, so many together,
+    and then twice as many.
+    """
+    offset = 0
+    if not at_once:
+        at_once = limit
+        with closing(db.execute(sql, part | {"limit": limit, "offset": 0})) as cursor:
+            try:
+                for row in cursor:
+                    offset += 1
+                    if (record := _read(row, tell)) is not None:
+                        yield record
+            except sqlite3.OperationalError as error:  # text that is not valid: fetched() reads it
+                if "UTF-8" not in str(error):
+                    raise
+            else:
+                if offset < limit:
+                    return
+    while True:
+        found = fetched(db, sql, part | {"limit": at_once, "offset": offset})
+        for row in found:
+            if (record := _read(row, tell)) is not None:
+                yield record
+        if len(found) < at_once:
+            return
+        offset += at_once
+        at_once = min(2 * at_once, limit)
 
 
 def _read(row: Row, tell: Damaged) -> RunRecord | None:

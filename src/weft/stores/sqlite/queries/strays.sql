@@ -1,4 +1,5 @@
--- Runs in no status that there is, or of no time; a look at all of them, for the case that statuses.sql has found one.
+-- Runs in no status that there is, or of no time; a look at all of them, for the case that statuses.sql
+-- or timeless.sql has found one.
 select r.key, r.id, r.workflow, r.version, r.status, r.reason, r.chain, r.epoch, r.created_at, r.updated_at, r.owner,
        r.failures, r.dead_letters, r.finished_at, r.outcome,
        l.place & 4294967295, l.count, l.chain, l.at, s.key, s.pid, s.host, w.at, t.first, t.link
