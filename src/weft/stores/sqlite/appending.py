@@ -197,40 +197,47 @@ class Appender:
         known_end = (self._known_ends(db) if len(batch) >= _MANY else _NO_ENDS).get
         next_key, released = 0, list[RunId]()
         for each in batch:
-            run = each.run
-            if each.only_events and (end := known_end(run)) is not None:  # the usual case, without a call
+            run, count, is_new = each.run, each.count, each.create
+            end = None if is_new or not count else known_end(run)
+            key = 0
+            if end is not None:  # the usual case, without a call
                 place, epoch, link = end
-                if link == each.previous and epoch == each.epoch and place & _PLACES == each.expected + 1:
-                    count, body, link = each.count, each.body, each.chain
+                previous = each.previous
+                if (
+                    (previous == link or previous is None)
+                    and epoch == each.epoch
+                    and place & _PLACES == each.expected + 1
+                ):
+                    body, link = each.body, each.chain
                     bound = bytearray(body) if len(body) <= _COPIED else body
                     follows.append((place, count, bytearray(link), each.at, bound))
                     ends[run] = (place + count, epoch, link)
-                    continue
-            if each.create:
+                    if each.only_events:
+                        continue
+                    key = place >> 32
+            if is_new:
                 next_key = next_key + 1 if next_key else _next_key(db)
                 key = created[run] = next_key
+                link, at = each.chain, each.at
                 if _is_just_running(each):
-                    chain, workflow, version = bytearray(each.chain), each.workflow, each.version or ""
-                    running.append((key, run, workflow, version, chain, each.at, self._session))
+                    version = each.version or ""
+                    running.append((key, run, each.workflow, version, bytearray(link), at, self._session))
                 else:
                     creates.append(_new_run(key, each, self._session))
-                if each.count:  # the key is new, so there is nothing to compare with
-                    follows.append(_segment((key << 32) + 1, each))
-                    ends[run] = ((key << 32) + 1 + each.count, each.epoch, each.chain)
-            elif not each.count:
+                if count:  # the key is new, so there is nothing to compare with
+                    place, body = (key << 32) + 1, each.body
+                    bound = bytearray(body) if len(body) <= _COPIED else body
+                    follows.append((place, count, bytearray(link), at, bound))
+                    ends[run] = (place + count, each.epoch, link)
+            elif not count:
                 key = created.get(run) or keys.get(run) or self._look_up(db, run)
                 changes.append(_change(key, each))
             else:
-                end = known_end(run)
-                if end is not None and _is_after(end, each):
-                    place = end[0]
-                    key = place >> 32
-                    follows.append(_segment(place, each))
-                else:
+                if not key:
                     key = created.get(run) or keys.get(run) or self._look_up(db, run)
                     place = (key << 32) + each.expected + 1
                     advances.append(_advance(key, each))
-                ends[run] = (place + each.count, each.epoch, each.chain)
+                    ends[run] = (place + count, each.epoch, each.chain)
                 if each.changes_record:
                     if each.status is None or each.workflow is not None or each.version is not None:
                         changes.append(_change(key, each))
@@ -247,8 +254,9 @@ class Appender:
                 waits.append((key, each))
             if each.snapshot:
                 snapshots.append((key, each.head, each.snapshot))
-            if each.definitions:
-                definitions = {**each.definitions, **definitions}
+            for content, body in each.definitions.items():
+                if content not in self._definitions:
+                    definitions.setdefault(content, body)
         # A change looks for the head that its own events have made, so it comes after all events.
         steps = (
             *((_CREATE_RUNNING, running), (_CREATE, creates)),
@@ -267,13 +275,12 @@ class Appender:
             _note_waits(db, waits)
         if snapshots:
             db.executemany(_SNAPSHOT, snapshots)
-        new = definitions.keys() - self._definitions
-        if new:
-            db.executemany(_DEFINITION, [(content, definitions[content]) for content in new])
+        if definitions:
+            db.executemany(_DEFINITION, [*definitions.items()])
         for run in released:  # it has finished, or is another owner's: nothing more is written here
             created.pop(run, None)
         self.forget(released)
-        return created, new
+        return created, {*definitions}
 
     def _look_up(self, db: sqlite3.Connection, run: RunId) -> int:
         row = db.execute(_STANDING, (run,)).fetchone()
@@ -478,13 +485,6 @@ def _came_of(append: Append) -> Row:
 def _bound(blob: bytes) -> bytes | bytearray:
     """Return *blob* as it is bound in the least time."""
     return bytearray(blob) if len(blob) <= _COPIED else blob
-
-
-def _is_after(end: _End, append: Append) -> bool:
-    """Whether *append* comes right after the *end* of the log that it is for, in its epoch."""
-    place, epoch, link = end
-    is_next = place & _PLACES == append.expected + 1 and epoch == append.epoch
-    return is_next and (append.previous is None or append.previous == link)
 
 
 def _segment(place: int, append: Append) -> Row:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from weft.ports.store import Append, ContentHash
@@ -40,6 +41,7 @@ _REMOVE_PARTS = query("remove_parts")
 _REMOVE = "delete from large where key = ?"
 
 _REMOVED_AT_ONCE = 4  # parts
+_FACTS = attrgetter("facts")
 
 
 class _Piece(NamedTuple):
@@ -53,10 +55,9 @@ class _Piece(NamedTuple):
 
 def has_large(batch: Sequence[Append], bound: int) -> bool:
     """Whether an append in *batch* has values of more than *bound* bytes together."""
-    for each in batch:  # noqa: SIM110 - a generator costs more than the look, and every append is looked at
-        if each.facts and _size(each) > bound:
-            return True
-    return False
+    if not any(map(_FACTS, batch)):  # every append is looked at, and nearly none has any
+        return False
+    return any(each.facts and _size(each) > bound for each in batch)
 
 
 class Load:

@@ -49,7 +49,7 @@ _KEY_HOLDER = query("key_holder")
 _KEY_RIVAL = query("key_rival")
 _STATUSES = get_args(RunStatus)
 COUNTED_PERIODS = 500
-"""A histogram of at most this many periods is counted period by period; a longer one, or one of many workflows, is grouped."""
+"""A histogram of at most this many periods is counted period by period; a longer one is grouped."""
 
 _STATEMENTS = 28
 """How many parts of the index are read by a statement for each, side by side, at most."""
