@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -55,3 +56,21 @@ async def die(store: PostgresStore, *, expired: bool = True) -> None:
 async def expire(store: PostgresStore, owner: int | None) -> None:
     """Let the time of a lease pass, for the database."""
     await ask(store, "update weft_workers set expires_at = clock_timestamp() where key = $1", owner)
+
+
+@asynccontextmanager
+async def holding(store: PostgresStore, sql: str) -> AsyncIterator[None]:
+    """Hold the rows that *sql* locks."""
+    db = await asyncpg.connect(store._dsn)
+    try:
+        async with db.transaction():
+            await db.fetch(sql.replace("weft_", f"{store._statements.schema}.weft_"))
+            yield
+    finally:
+        await db.close()
+
+
+async def is_waiting(store: PostgresStore) -> Any:
+    """Return whether a statement on the tables of *store* waits for a row."""
+    sql = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%' || $1 || '%'"
+    return await ask(store, sql, store.schema)

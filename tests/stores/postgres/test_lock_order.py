@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import asyncpg
 import pytest
-from postgres_stores import ask, until
+from postgres_stores import ask, holding, is_waiting, until
 from servers import asked
 
 from weft.ports.store import Append
@@ -30,24 +28,6 @@ Act = Callable[[PostgresStore], Awaitable[Any]]
 def changed(run: str, expected: int, **given: Any) -> Append:
     """Return an append that writes the row of *run* in the queue."""
     return more(run, expected, status="waiting", wake_at=5.0, **given)
-
-
-@asynccontextmanager
-async def holding(store: PostgresStore, sql: str) -> AsyncIterator[None]:
-    """Hold the rows that *sql* locks."""
-    db = await asyncpg.connect(store._dsn)
-    try:
-        async with db.transaction():
-            await db.fetch(sql.replace("weft_", f"{store._statements.schema}.weft_"))
-            yield
-    finally:
-        await db.close()
-
-
-async def is_waiting(store: PostgresStore) -> Any:
-    """Return whether a statement on the tables of *store* waits for a row."""
-    sql = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%' || $1 || '%'"
-    return await ask(store, sql, store.schema)
 
 
 async def assert_in_order(store: PostgresStore, act: Act, table: str, order: str) -> None:
