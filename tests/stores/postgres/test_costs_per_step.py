@@ -65,16 +65,18 @@ async def settled(store: PostgresStore) -> tuple[dict[str, tuple[int, int, int]]
 
 async def costs(store: PostgresStore, act: Callable[[], Awaitable[Any]]) -> Costs:
     """Return what *act* costs, without what tells other processes of changes."""
-    said: list[str] = []
+    hints: list[str] = []
     assert store._opened is not None
     hint = store._statements["notify"]
     before, begin = await settled(store)
-    for each in (store._opened.appends, store._opened.others):
-        each._db.add_query_logger(lambda query: said.append(query.query) if query.query != hint else None)
+    connections = [each._db for each in (store._opened.appends, store._opened.others)]
+    for db in connections:
+        db.add_query_logger(lambda query: hints.append(query.query) if query.query == hint else None)
+    executed = sum(db._protocol.queries_count for db in connections)  # not all of them are logged
 
     await act()
 
-    statements = len(said)
+    statements = sum(db._protocol.queries_count for db in connections) - executed - len(hints)
     after, end = await settled(store)
     written = {
         table: tuple(now - then for now, then in zip(counts, before[table], strict=True))

@@ -27,6 +27,8 @@ from weft.errors import (
 )
 from weft.ports.queue import Placement
 from weft.ports.store import Append, ContentHash
+from weft.stores.postgres.connection import Connection
+from weft.stores.postgres.driver import ONE_ROW
 from weft.stores.postgres.error_mapping import is_bad_data, is_taken_key
 from weft.stores.postgres.reading import can_exist
 from weft.stores.postgres.statements import Statements
@@ -140,6 +142,10 @@ class Appender:
                 for each in batch
             ]
 
+    async def append_lone(self, connection: Connection, append: Append) -> bool:
+        """Write *append*, which has only events, and commit; return False if nothing was written."""
+        return await connection.insert(self._statements["advance_one"], _events(append))
+
     async def append_within(self, db: Any, append: Append, owner: int | None) -> StoreError | None:
         """Write *append* in the transaction that is open on *db*, without a commit; return why it was refused."""
         try:
@@ -244,8 +250,8 @@ class Appender:
         """Write those of *batch* that are accepted; return their places, from 1, and runs that are to be released."""
         if all(each.has_only_events for each in batch):
             if len(batch) == 1:
-                is_written = await db.fetchval(self._statements["advance_one"], *_events(batch[0]))
-                return [1] if is_written else [], []
+                said = await db.execute(self._statements["advance_one"], *_events(batch[0]))
+                return [1] if said == ONE_ROW else [], []
             row = await db.fetchrow(self._statements["advance"], *_columns([_events(each) for each in batch], 8))
         else:
             row = await db.fetchrow(self._statements["append"], *self.values(batch, owner, placement))

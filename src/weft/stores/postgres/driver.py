@@ -17,6 +17,8 @@ from urllib.parse import urlsplit, urlunsplit
 from weft.errors import InvalidStoreOption
 
 SCHEMES = ("postgresql", "postgres")
+ONE_ROW = "INSERT 0 1"
+"""The answer of the driver to a statement that has inserted one row, and returns none."""
 
 _PASSWORD = re.compile(r"password\s*=\s*('[^']*'|\S+)")
 
@@ -34,6 +36,11 @@ def driver() -> Any:
         raise InvalidStoreOption(
             "PostgresStore needs asyncpg, which is not installed: pip install 'weft[postgres]'"
         ) from error
+
+
+def no_timeout() -> Any:
+    """Return what stands for no timeout at all: None is the timeout of the connection."""
+    return importlib.import_module("asyncpg.protocol").NO_TIMEOUT
 
 
 def checked(dsn: Any) -> str:

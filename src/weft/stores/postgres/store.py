@@ -88,6 +88,8 @@ LEASE: Final = 10.0
 """Seconds after which the runs of a machine that died are free."""
 _LARGE = 1 << 20
 """Bytes of values: an append with more does not hold up the others."""
+_WRITTEN: Final = (None,)
+"""The answer to a lone append that was written."""
 _MOST_DEFINITIONS = 256
 """How many definitions are remembered."""
 
@@ -263,7 +265,7 @@ class PostgresStore:
         )
 
     def _connection(self) -> Connection:
-        return Connection(self._connect, self._name, is_prepared=self._is_prepared)
+        return Connection(self._connect, self._name, is_prepared=self._is_prepared, timeout=self._timeout)
 
     @property
     def _connect(self) -> Callable[[], Awaitable[Any]]:
@@ -320,6 +322,8 @@ class PostgresStore:
         opened = self._usable()
         if not batch:
             return []
+        if len(batch) == 1 and batch[0].only_events and await _append_lone(opened, batch[0]):  # the usual case
+            return _WRITTEN
         owner, given = await opened.lease.key(), list(batch)
         is_large = sum(len(body) for each in given if each.facts for body in each.facts.values()) > self._large
         connection = opened.others if is_large else opened.appends
@@ -970,6 +974,16 @@ class _RunWriter:
     def committed(self, append: Append) -> None:
         """*append* is committed."""
         _written(self._opened, [append], [None])
+
+
+async def _append_lone(opened: _Opened, append: Append) -> bool:
+    """Write *append*, which is alone and has only events; return False if nothing was written, for whatever reason."""
+    lease, followed = opened.lease, opened.hints.followed
+    if not (lease.known is not None and lease.is_sure and await opened.appender.append_lone(opened.appends, append)):
+        return False
+    if followed and append.run in followed:
+        opened.hints.changed((append.run,))
+    return True
 
 
 def _written(opened: _Opened, given: Sequence[Append], answers: Sequence[StoreError | None]) -> None:

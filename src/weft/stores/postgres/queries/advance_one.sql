@@ -1,4 +1,5 @@
--- Events of one run: what `advance` does, without arrays.
+-- Events of one run: what `advance` does, without arrays.  It inserts one row, or none.
+-- It returns nothing: the server counts what it has inserted, and keeps no rows for the driver to fetch.
 with advanced as (
     update {schema}.weft_runs
     set head = head + $4::integer, chain = $6::bytea, updated_at = $8::double precision
@@ -7,4 +8,3 @@ with advanced as (
 )
 insert into {schema}.weft_events (run, first, at, count, chain, body)
 select key, $2 + 1, $8, $4, $6, $7::bytea from advanced
-returning 1
