@@ -396,10 +396,7 @@ MEMORY: Final[Table] = {
 LINEAGE: Final[Table] = {
     "_hashes": Derived("they are computed when they are asked for"),
     "_index": Derived("it is made when it is asked for"),
-    "_index_begins": Derived("it belongs to the index"),
-    "_indexed": Derived("it belongs to the index"),
     "_origins": Derived("those of facts that wait are written with them"),
-    "_state_changes": Derived("it belongs to the index"),
     "absent": Derived("those that are referred to are written as facts without an event"),
     "absent_since": Derived("only a revision asks for it, and that loads the history"),
     "cut": Derived("a run that is read from the store knows by its log what was removed"),

@@ -18,6 +18,7 @@ from weft.core import events as ev
 from weft.core.failure import Failure
 from weft.core.functions.identity import canonical, digest
 from weft.core.lineage.fact import Fact
+from weft.core.lineage.fact_index import FactIndex
 from weft.core.lineage.history import FACTS, ColdList, Edited, History, PagedLog
 from weft.errors import HistoryTruncated
 from weft.typing import Address
@@ -113,7 +114,7 @@ class Lineage:
     """The log of one run, and what cannot be read from it at once."""
 
     __slots__ = (
-        *("_hashes", "_index", "_indexed", "_index_begins", "_origins", "_state_changes"),
+        *("_hashes", "_index", "_origins"),
         *("absent", "absent_since", "cut", "gathered", "log", "noted", "ordinals", "read", "stateful", "void"),
     )
 
@@ -137,12 +138,7 @@ class Lineage:
         """The components that *gathered* or *read* may know of, in any graph that the run has had; None for all."""
         self.ordinals: dict[Address, int] | None = None
         """By fact whose cause may not be in memory: the ordinal of its input."""
-        self._index: dict[str, list[Address]] | None = None
-        self._index_begins = 0
-        """How many events stand before the first that is in the index."""
-        self._indexed = 0
-        self._state_changes: dict[tuple[str, Any], list[int]] | None = None
-        """By component that decides over its state, and key: where its state changes stand."""
+        self._index: FactIndex | None = None
         self._hashes: dict[Address, bytes] | None = None
         self._origins: dict[Address, bytes] | None = None
 
@@ -204,8 +200,7 @@ class Lineage:
 
     def forget_index(self) -> None:
         """Forget what was looked up so far: the log is another one, or its beginning is not in memory any more."""
-        self._index = self._state_changes = self._hashes = None
-        self._index_begins = self._indexed = 0
+        self._index = self._hashes = None
 
     def since(self, position: int) -> Iterable[ev.AnyEvent]:
         """Return the events after *position*, those that are not in memory block by block."""
@@ -222,33 +217,20 @@ class Lineage:
         Args:
             since: which event they have to begin with; if the events before it are not in memory, these are left out.
         """
-        if self._index is None or since <= self._index_begins:
-            paged, self._index = self.paged, {}
-            self._state_changes = {}
-            self._index_begins = 0 if paged is None else min(since - 1, paged.cold)
-            self._indexed = self._index_begins
-        void = self.void
-        for event in self.since(self._indexed):
-            if void and event.seq in void:
-                continue
-            if isinstance(event, ev.PRODUCTIONS):
-                self._index.setdefault(event.component, []).append(event.seq)
-            elif isinstance(event, ev.FannedOut):
-                elements = self._index.setdefault(event.component, [])
-                elements.extend((event.seq, i) for i in range(len(event.value)))
-            elif isinstance(event, ev.StateChanged):
-                if self._state_changes is None:
-                    self._state_changes = {}
-                self._state_changes.setdefault((event.component, event.key), []).append(event.seq)
-                emitted = self._index.setdefault(event.component, [])
-                emitted.extend((event.seq, i) for i in range(len(event.emitted)))
-        self._indexed = len(self.log)
-        return self._index
+        return self._indexed(since).facts
+
+    def _indexed(self, since: int = 1) -> FactIndex:
+        index = self._index
+        if index is None or since <= index.begins:
+            paged = self.paged
+            index = self._index = FactIndex(0 if paged is None else min(since - 1, paged.cold))
+        index.extend(self.since(index.ends), self.void, len(self.log))
+        return index
 
     @property
     def misses_facts(self) -> bool:
         """Whether :meth:`index` has left events out when it was last called."""
-        return self._index_begins > 0
+        return self._index is not None and self._index.begins > 0
 
     def last_address(self, name: str) -> Address | None:
         """Return where the latest fact of *name* stands, if that can be said without the history; else None."""
@@ -287,8 +269,7 @@ class Lineage:
             before = self._state_before(event)
             return read if before is None else (before, *read)
         if isinstance(event, ev.StateChanged):
-            self.index()
-            own = (self._state_changes or {})[event.component, event.key]
+            own = self._indexed().state_changes[event.component, event.key]
         elif event.component in self.stateful:
             own = self.index()[event.component]
         place = bisect_left(own, seq)
