@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,10 @@ import pytest
 from weft import AsyncRunner, Workflow, accumulator, collect, current, each, sleep, step, wait_for
 from weft.core.fold.scope import Waiting
 from weft.errors import InvalidOption, RunOwned
+from weft.ports.store import RunRecord
+from weft.runner.options import RunOptions
+from weft.runner.registry.run_table import RunTable
+from weft.runner.registry.sleepers import MOST_SHARED, Sleepers
 from weft.stores import MemoryStore, SQLiteStore
 from weft.telemetry import attach, detach
 from weft.testing import VirtualLoop, run_virtually
@@ -331,3 +335,90 @@ def test_a_run_whose_log_was_truncated_comes_back_too(store: FullStore) -> None:
             assert await last.result() == "now"
 
     asynchronously(main)
+
+
+# -- what is known of runs that are asleep ---------------------------------------------------------
+
+
+def record_of(run: str, *, head: int = 3) -> RunRecord:
+    """Return the record of a run that only waits."""
+    return RunRecord(id=run, workflow="waits", head=head, epoch=1, created_at=0.0, updated_at=0.0, status="waiting")
+
+
+class Bed:
+    """The sleepers of a runner; *on_return* is called with them and with the runs that are brought back."""
+
+    def __init__(self, on_return: Callable[[Sleepers, Collection[str]], None] = lambda *_: None) -> None:
+        self.brought: list[str] = []
+
+        async def bring_back(runs: Collection[str], _: RunOptions) -> None:
+            self.brought += runs
+            on_return(self.sleepers, runs)
+
+        timers: Any = None  # no run here is due at a time
+        self.sleepers = Sleepers(RunTable(), 0, timers, lambda: 0.0, put_to_sleep=lambda _: True, bring_back=bring_back)
+
+
+def test_runs_of_which_the_same_is_known_share_it() -> None:
+    bed, options, others = Bed(), RunOptions(), RunOptions(executor="inline")
+    for run in ("a", "b"):
+        bed.sleepers.put_stored(record_of(run), options)
+    bed.sleepers.put_stored(record_of("longer", head=4), options)
+    bed.sleepers.put_stored(record_of("other"), others)
+
+    known = {run: bed.sleepers.get(run) for run in bed.sleepers}
+
+    assert known["a"] is known["b"]
+    assert [(each.head, each.options) for each in known.values() if each is not None] == [
+        *[(3, options)] * 2,
+        (4, options),
+        (3, others),
+    ]
+
+
+def test_a_run_that_is_disowned_does_not_disown_those_that_are_alike() -> None:
+    bed, options = Bed(), RunOptions()
+    for run in ("a", "b"):
+        bed.sleepers.put_stored(record_of(run), options)
+
+    bed.sleepers.disown("a")
+
+    assert bed.sleepers.owned("a") is None
+    assert bed.sleepers.owned("b") is not None
+
+
+def test_what_is_known_stays_right_when_very_many_runs_differ() -> None:
+    bed, options = Bed(), RunOptions()
+    heads = {f"r{i}": i % (2 * MOST_SHARED) for i in range(5 * MOST_SHARED)}
+    for run, head in heads.items():
+        bed.sleepers.put_stored(record_of(run, head=head), options)
+
+    assert {run: owned.head for run in heads if (owned := bed.sleepers.owned(run)) is not None} == heads
+
+
+def test_a_runner_in_which_no_run_sleeps_keeps_nothing_of_those_that_did() -> None:
+    bed = Bed()
+    bed.sleepers.put_stored(record_of("a"), RunOptions())
+
+    bed.sleepers.woken("a")
+
+    assert not bed.sleepers._shared
+
+
+def test_only_a_run_that_could_not_be_brought_back_is_forgotten() -> None:
+    options = RunOptions()
+
+    def come_back(sleepers: Sleepers, _: Collection[str]) -> None:
+        sleepers.woken("came")
+        sleepers.woken("slept again")
+        sleepers.put_stored(record_of("slept again"), options)  # the same is known of it as before
+        sleepers.disown("visited")
+
+    bed = Bed(come_back)
+    for run in ("came", "slept again", "visited", "broken", "not asked for"):
+        bed.sleepers.put_stored(record_of(run), options)
+
+    asyncio.run(bed.sleepers.awaken(["came", "slept again", "visited", "broken"]))
+
+    assert bed.brought == ["came", "slept again", "visited", "broken"]
+    assert set(bed.sleepers) == {"slept again", "visited", "not asked for"}

@@ -17,7 +17,7 @@ from weft.runner.options import RunOptions
 
 
 class Asleep(msgspec.Struct, frozen=True, eq=False, gc=False):  # there are very many, and none in a cycle
-    """A run that is here and not in memory."""
+    """A run that is here and not in memory, as far as it is known; runs of which the same is known share one."""
 
     options: RunOptions
     workflow: Workflow | None

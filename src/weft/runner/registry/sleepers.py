@@ -10,6 +10,7 @@ Invariants:
 1. A run is asleep or in memory, never both; it falls asleep in one step, after all of it is stored.
 2. A run that a caller waits for, or is about to change, stays in memory.
 3. Runs that are due together come back in pages.
+4. What is known of a run that is asleep is shared with others of which the same is known: there are very many.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Final
 
-from msgspec.structs import replace
-
 from weft.core.fold.scope import Key
+from weft.core.workflow import Workflow
 from weft.errors import RunnerClosed
 from weft.ports.store import RunRecord
 from weft.runner.execution.timers import Timers
@@ -40,6 +40,8 @@ LATER: Final = 0.1
 """Seconds until runs that had to stay in memory are checked again."""
 AT_ONCE: Final = 1000
 """How many of them are looked at."""
+MOST_SHARED: Final = 64
+"""How many different states of runs are remembered, to be shared with those that fall asleep next."""
 _log = logging.getLogger("weft.runner")
 
 RESIDENT: Final = 10_000
@@ -71,6 +73,10 @@ class Sleepers:
         self._resident: dict[Worker, None] = {}
         """Workers that only wait, or did when they were last looked at; those that have waited longest first."""
         self._asleep = table.asleep
+        self._shared: dict[tuple[int, int, int | None, int], Asleep] = {}
+        """The last of them, to be shared with the next runs of which the same is known."""
+        self._coming: list[set[str]] = []
+        """By call that brings runs back: those that have neither come back nor left since it began."""
         self._due: dict[str, None] = {}
         self._kept: Counter[str] = Counter()
         """By run: how many callers are about to change it, which keeps it: two could evict each other's runs."""
@@ -126,8 +132,7 @@ class Sleepers:
             if not is_soon and not is_needed and self._put_to_sleep(oldest):
                 unsaved = oldest.unsaved
                 epoch = unsaved.epoch if oldest.taken_over is None else None
-                known = Asleep(oldest.options, oldest.run.workflow, epoch, unsaved.acknowledged)
-                self.put(oldest.id, known, wake_at)
+                self._put(oldest.id, oldest.options, oldest.run.workflow, epoch, unsaved.acknowledged, wake_at)
             else:
                 resident[oldest] = None
         if len(resident) > self._most and self._later is None:
@@ -137,16 +142,40 @@ class Sleepers:
         self._later = None
         self._make_room(AT_ONCE)
 
-    def put(self, run: str, asleep: Asleep, wake_at: float | None) -> None:
+    def _put(
+        self,
+        run: str,
+        options: RunOptions,
+        workflow: Workflow | None,
+        epoch: int | None,
+        head: int,
+        wake_at: float | None,
+    ) -> None:
         """Let *run*, which is owned and not in memory, be woken when it is due; that time is in its timer alone."""
-        self._asleep[run] = asleep
+        self._keep(run, options, workflow, epoch, head)
         if wake_at is not None:
             self._timers.add(self, (run, ()), wake_at, is_relative=False)
+
+    def _keep(self, run: str, options: RunOptions, workflow: Workflow | None, epoch: int | None, head: int) -> None:
+        """Keep what is known of *run*, in an object that others of which the same is known share."""
+        key = (id(options), id(workflow), epoch, head)
+        known = self._shared.get(key)
+        if known is None:
+            if len(self._shared) >= MOST_SHARED:
+                self._shared.clear()
+            known = self._shared[key] = Asleep(options, workflow, epoch, head)
+        self._asleep[run] = known
+        self._is_not_coming(run)
+
+    def _is_not_coming(self, run: str) -> None:
+        """No call that brings *run* back has to look what became of it."""
+        for coming in self._coming:
+            coming.discard(run)
 
     def put_stored(self, record: RunRecord, options: RunOptions) -> None:
         """Let a stored run, which was acquired, sleep on until it is due."""
         epoch = record.epoch if record.died_in is None and record.first == 1 else None
-        self.put(record.id, Asleep(options, None, epoch, record.head), record.wake_at)
+        self._put(record.id, options, None, epoch, record.head, record.wake_at)
 
     def owned(self, run: str) -> RunRecord | None:
         """Return what is known of the record of *run*, if it is asleep and is not to be acquired again."""
@@ -159,7 +188,7 @@ class Sleepers:
         """*run* was acquired by another caller, and may be asleep: it is acquired again before it is loaded."""
         asleep = self._asleep.get(run)
         if asleep is not None:
-            self._asleep[run] = replace(asleep, epoch=None)
+            self._keep(run, asleep.options, asleep.workflow, None, asleep.head)
 
     def forget(self, worker: Worker) -> None:
         """*worker* has left."""
@@ -172,6 +201,9 @@ class Sleepers:
         """*run* is in memory, or was released."""
         self._asleep.pop(run, None)
         self._due.pop(run, None)
+        self._is_not_coming(run)
+        if not self._asleep:  # else the definitions of runs that have left would be kept
+            self._shared.clear()
 
     def has_timer(self, key: Key) -> bool:
         """Whether the run that is named in *key* is asleep."""
@@ -198,16 +230,20 @@ class Sleepers:
 
     async def awaken(self, runs: Iterable[str]) -> None:
         """Bring *runs* back into memory, those of them that are asleep."""
-        groups: dict[int, dict[str, Asleep]] = {}
+        groups: dict[int, tuple[RunOptions, list[str]]] = {}
         for run in runs:
             asleep = self._asleep.get(run)
             if asleep is not None:
-                groups.setdefault(id(asleep.options), {})[run] = asleep
-        for group in groups.values():
-            await self._bring_back(list(group), next(iter(group.values())).options)
-            for run, asleep in group.items():
-                if self._asleep.get(run) is asleep:  # it could not be rebuilt and was released, and a log line says why
-                    self.woken(run)
+                groups.setdefault(id(asleep.options), (asleep.options, []))[1].append(run)
+        for options, group in groups.values():
+            coming = set(group)
+            self._coming.append(coming)
+            try:
+                await self._bring_back(group, options)
+            finally:
+                self._coming = [each for each in self._coming if each is not coming]
+            for run in coming:  # it could not be rebuilt and was released, and a log line says why
+                self.woken(run)
 
     async def close(self) -> list[str]:
         """Wake nothing more; return the runs that are asleep."""
@@ -218,5 +254,6 @@ class Sleepers:
             await asyncio.wait([self._task])
         asleep = list(self._asleep)
         self._asleep.clear()
+        self._shared.clear()
         self._resident.clear()
         return asleep
