@@ -9,7 +9,7 @@ PostgreSQL refuses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -112,6 +112,7 @@ class Appender:
     def __init__(self, statements: Statements, store: str, queue: str) -> None:
         """Put runs that this owner creates for itself, and releases later, into *queue*."""
         self._statements, self._store, self._queue = statements, store, queue
+        self._advance_one = statements["advance_one"]
         self.fence: str | None = None
         """The fence that a client knows; None for a worker."""
         self._definitions: set[ContentHash] = set()
@@ -142,9 +143,9 @@ class Appender:
                 for each in batch
             ]
 
-    async def append_lone(self, connection: Connection, append: Append) -> bool:
+    def append_lone(self, connection: Connection, append: Append) -> Awaitable[bool]:
         """Write *append*, which has only events, and commit; return False if nothing was written."""
-        return await connection.insert(self._statements["advance_one"], _events(append))
+        return connection.insert(self._advance_one, _events(append))
 
     async def append_within(self, db: Any, append: Append, owner: int | None) -> StoreError | None:
         """Write *append* in the transaction that is open on *db*, without a commit; return why it was refused."""
@@ -250,7 +251,7 @@ class Appender:
         """Write those of *batch* that are accepted; return their places, from 1, and runs that are to be released."""
         if all(each.has_only_events for each in batch):
             if len(batch) == 1:
-                said = await db.execute(self._statements["advance_one"], *_events(batch[0]))
+                said = await db.execute(self._advance_one, *_events(batch[0]))
                 return [1] if said == ONE_ROW else [], []
             row = await db.fetchrow(self._statements["advance"], *_columns([_events(each) for each in batch], 8))
         else:

@@ -322,7 +322,12 @@ class PostgresStore:
         opened = self._usable()
         if not batch:
             return []
-        if len(batch) == 1 and batch[0].only_events and await _append_lone(opened, batch[0]):  # the usual case
+        lone = batch[0]
+        may_be_sent = lone.only_events and len(batch) == 1 and opened.lease.is_sure
+        if may_be_sent and await opened.appender.append_lone(opened.appends, lone):  # the usual case
+            followed = opened.hints.followed
+            if followed and lone.run in followed:
+                opened.hints.changed((lone.run,))
             return _WRITTEN
         owner, given = await opened.lease.key(), list(batch)
         is_large = sum(len(body) for each in given if each.facts for body in each.facts.values()) > self._large
@@ -974,16 +979,6 @@ class _RunWriter:
     def committed(self, append: Append) -> None:
         """*append* is committed."""
         _written(self._opened, [append], [None])
-
-
-async def _append_lone(opened: _Opened, append: Append) -> bool:
-    """Write *append*, which is alone and has only events; return False if nothing was written, for whatever reason."""
-    lease, followed = opened.lease, opened.hints.followed
-    if not (lease.known is not None and lease.is_sure and await opened.appender.append_lone(opened.appends, append)):
-        return False
-    if followed and append.run in followed:
-        opened.hints.changed((append.run,))
-    return True
 
 
 def _written(opened: _Opened, given: Sequence[Append], answers: Sequence[StoreError | None]) -> None:
