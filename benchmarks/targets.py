@@ -74,8 +74,8 @@ ASKED = (
         "one chain of 1,000 durable steps, PostgreSQL",
         "postgres_chain",
         r"one chain of",
-        why="between two commits the process needs 60 to 80 µs to execute, fold and encode a step, with four rounds of "
-        "the event loop; its statement, which changes one row and inserts another, takes 20 µs more than a bare insert",
+        why="between two commits the process needs 40 µs more than between bare ones, to execute, fold and encode "
+        "a step; its statement, which changes one row and inserts another, takes the server 10 µs more than an insert",
     ),
     Asked("start to result of a one-step workflow, SQLite", "latency", r"start to result", why=_RUNS),
     Asked("resume a run, snapshot and tail", "long_lived", r"^resume a run of", "Runic 490 ms for 1,000 steps"),
