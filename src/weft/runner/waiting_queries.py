@@ -178,11 +178,7 @@ class WaitingQueries:
 
     async def _answered(self, run: Run, question: Callable[[Run], T]) -> T:
         """Return the answer to *question* about *run*; if it is in the history, that is loaded for it."""
-        try:
-            return question(run)
-        except HistoryNotLoaded:
-            loaded = run.frozen_copy()  # what is loaded for one question is not kept in the run
-        return await answered(loaded, question, self._runtime.ownership.again)
+        return await answered(run, question, self._runtime.ownership.again)
 
     async def wait_until(
         self, run: str | RunHandle[Out], predicate: Callable[[Run[Out]], bool], timeout: float | None = None

@@ -308,13 +308,17 @@ def _check_tail(loaded: LoadedRun, stored: StoredSnapshot, snapshot: Snapshot) -
 
 async def answered(run: Run, question: Callable[[Run], T], again: Again) -> T:
     """
-    Return the answer to *question* about *run*, whose history is loaded as far as it asks for it.
+    Return the answer to *question* about *run*, whose history is loaded as far as it asks for it, and not kept.
 
     A question about the recent past needs a few blocks; one that needs more gets everything.
 
     Args:
         again: calls a function of the store, again and again while that is unavailable.
     """
+    try:
+        return question(run)
+    except HistoryNotLoaded:
+        run = run.frozen_copy()  # what is loaded for one question is not kept in the run, which may lose more meanwhile
     history = run.memory.lineage.history
     for _ in range(KEPT // 2):
         try:

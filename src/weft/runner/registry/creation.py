@@ -29,7 +29,7 @@ from weft.errors import InvalidOption, RunExists, RunNotFound, RunOwned, UniqueK
 from weft.log import needs_encoding
 from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.runner.durability.ownership import Ownership
-from weft.runner.durability.rehydration import is_partial
+from weft.runner.durability.rehydration import answered
 from weft.runner.durability.unsaved import UnsavedLog, whole
 from weft.runner.execution.commands import take_input
 from weft.runner.execution.dispatcher import Dispatcher
@@ -247,8 +247,7 @@ class RunCreator:
                     await shielded(self._registry.change(run, partial(self._clear, run)))
                 else:
                     if if_exists == "same":
-                        known = await self._looked_up(run)
-                        differs = difference(known, workflow, request)
+                        differs = await self._difference(run, workflow, request)
                         if differs:
                             raise RunExists(run, differs, _INSTEAD)
                     return await self._loader.resume(run, workflow, options, parked=False, graph="its own")
@@ -282,7 +281,7 @@ class RunCreator:
                 taken = error
             try:
                 if if_exists == "same":
-                    differs = difference(await self._looked_up(taken.holder), workflow, request)
+                    differs = await self._difference(taken.holder, workflow, request)
                     if differs:
                         raise UniqueKeyTaken(run, taken.workflow, taken.unique, taken.holder, differs)
                 worker = await self._loader.resume(taken.holder, workflow, options, parked=False, graph="its own")
@@ -292,11 +291,18 @@ class RunCreator:
             except RunNotFound:  # it was deleted meanwhile
                 pass
 
-    async def _looked_up(self, run: str) -> Run:
-        """Return *run*, from here or from the store, to be compared."""
+    async def _difference(self, run: str, workflow: Workflow, request: StartRequest) -> str:
+        """
+        Return how *run* differs from the run that *request* would create; empty if it does not.
+
+        A run that is here is compared as it is here: the store may not have its first input yet.
+        """
         async with self._registry.lock(run):  # it may be about to be created
             here = self._registry.get(run) or self._registry.recent.get(run)
-        return here.run if here is not None and not is_partial(here.run) else (await self._loader.read(run)).run
+        if here is None:
+            return difference((await self._loader.read(run)).run, workflow, request)
+        compared = partial(difference, workflow=workflow, request=request)
+        return await answered(here.run, compared, self._ownership.again)
 
     async def _clear(self, run: str) -> None:
         """Delete *run*, which is locked, so that another one can have its id; refuse one that has not finished."""
