@@ -588,6 +588,39 @@ def test_what_an_input_that_is_under_way_has_made_stays(store: Any) -> None:
         assert runner.result("r") == {"square": [9, 16], "said": "now"}
 
 
+both = step(lambda x: [x], name="both")
+
+
+@pytest.mark.parametrize("inputs", [1, 3])
+@pytest.mark.parametrize("is_done", [False, True])
+def test_the_results_of_a_leaf_that_several_ways_lead_to_are_known_in_a_truncated_run(
+    store: Any, inputs: int, is_done: bool
+) -> None:
+    """The last of its facts depends on where they come from, and only the snapshot says that."""
+    one, two = step(lambda x: x, name="one") >> both, step(lambda x: 10 * x, name="two") >> both
+    flow = Workflow("flow", one, two, step(double) >> wait_for("go") >> step(str, name="said"))
+    with Runner(store, executor="inline", snapshot_every=1) as runner:
+        runner.start(flow, id="r")
+        for number in range(1, inputs + 1):
+            last = runner.send("r", number)
+            if is_done or number < inputs:
+                runner.signal("r", "go", number)
+                last.wait()
+        waiting = [] if is_done else ["go"]
+        runner.wait_until("r", lambda run: run.memory.received == inputs and run.waiting_for == waiting)
+
+        assert runner.truncate("r") >= 5 * (inputs - 1)
+        runner.stop("r")
+        runner.resume("r", workflow=flow)
+        runner.signal("r", "go", inputs)
+
+        assert last.result() == {"both": [10 * inputs], "said": str(inputs)}
+        assert runner.get("r").results() == last.result()
+        runner.finish("r")
+        runner.wait("r")
+        assert runner.result("r") == {"both": [10 * inputs], "said": str(inputs)}
+
+
 def test_a_start_that_is_repeated_finds_the_truncated_run(store: Any) -> None:
     waits = Workflow("waits", step(lambda x: x, name="ask") >> wait_for("go") >> step(str, name="said"))
     with Runner(store, executor="inline", snapshot_every=1) as runner:

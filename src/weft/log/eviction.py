@@ -37,10 +37,10 @@ class Left(NamedTuple):
 class _Needed:
     """The part of a memory that a snapshot would hold."""
 
-    __slots__ = ("_definitions", "_writer")
+    __slots__ = ("_definitions", "_mark", "_writer")
 
-    def __init__(self, writer: Writer, definitions: Sequence[Any]) -> None:
-        self._writer, self._definitions = writer, definitions
+    def __init__(self, writer: Writer, definitions: Sequence[Any], mark: Mark) -> None:
+        self._writer, self._definitions, self._mark = writer, definitions, mark
 
     def events(self) -> Mapping[int, Any]:
         """Return the events of the log, by number."""
@@ -57,7 +57,9 @@ class _Needed:
 
     def keyed(self, name: str, count: int) -> Iterable[int]:
         """Return which of their *count* orders are needed, by place."""
-        return range(count) if self._writer.is_read_as_a_whole(name) else ()
+        needed = self._writer.orders(name, count)
+        # The last one that becomes cold tells that those which are needed are there.
+        return {max(0, self._mark.keyed.get(name, 0) - 1), *needed} if needed else needed
 
 
 def evict(memory: Memory, at: Mark, snapshots: SnapshotWriter, load: Load) -> Left:
@@ -72,7 +74,7 @@ def evict(memory: Memory, at: Mark, snapshots: SnapshotWriter, load: Load) -> Le
         HistoryNotLoaded: something that the future needs is not in memory; then nothing has changed.
     """
     writer = snapshots.collected(memory)
-    left = page_out(memory, at, _Needed(writer, snapshots.definitions), load, folded)
+    left = page_out(memory, at, _Needed(writer, snapshots.definitions, at), load, folded)
     if left is None:
         return Left([], writer.looked_at)
     log: Any = memory.log

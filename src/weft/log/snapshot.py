@@ -45,6 +45,7 @@ from weft.errors import CorruptLog, HistoryNotLoaded
 from weft.log.codec import Decoder, Encoder
 from weft.log.definition import definition_of
 from weft.log.hash_chain import References, references
+from weft.log.kept_orders import KeptOrders
 from weft.log.snapshot_fields import ADDRESS, NUMBER, TEXT, Field, items, listing, mapping, record, together, wrong
 from weft.log.snapshot_tables import A_SCOPE, MEMORY
 from weft.typing import Address
@@ -72,7 +73,7 @@ class Written(NamedTuple):
 class SnapshotWriter:
     """Writes the snapshots of one run, one after the other."""
 
-    __slots__ = ("_definitions", "_latest", "_leaves", "_scanned", "ordinals")
+    __slots__ = ("_definitions", "_latest", "_leaves", "_orders", "_scanned", "ordinals")
 
     def __init__(self) -> None:
         self._definitions: list[Any] = []
@@ -80,6 +81,7 @@ class SnapshotWriter:
         self._leaves: frozenset[str] = frozenset()
         self._latest: dict[str, int] = {}
         """By leaf of the workflow: the event with its latest fact."""
+        self._orders = KeptOrders()
         self._scanned = 0
         self.ordinals: dict[int, int] = {}
         """By event with the latest fact of a leaf: the ordinal of its input, where that is known."""
@@ -102,7 +104,7 @@ class SnapshotWriter:
             HistoryNotLoaded: something that belongs into it is not in memory.
         """
         self._scan(memory)
-        writer = Writer(memory, self._definitions, self._latest)
+        writer = Writer(memory, self._definitions, self._latest, self._orders.needed(memory))
         structure = writer.structure()
         encoder = Encoder()
         records, facts = encoder.segment(writer.records), encoder.segment(writer.facts)
@@ -129,7 +131,7 @@ class SnapshotWriter:
     def collected(self, memory: Memory) -> Writer:
         """Return what the future of *memory* refers to, without writing it."""
         self._scan(memory)
-        writer = Writer(memory, self._definitions, self._latest)
+        writer = Writer(memory, self._definitions, self._latest, self._orders.needed(memory))
         writer.structure()
         return writer
 
@@ -205,7 +207,10 @@ def definitions_of(memory: Memory) -> Iterator[tuple[bytes, bytes]]:
 class Writer:
     """Collects what the fields of one snapshot refer to: facts, events, scopes and definitions."""
 
-    def __init__(self, memory: Memory, definitions: Sequence[Any], latest: Mapping[str, int]) -> None:
+    def __init__(
+        self, memory: Memory, definitions: Sequence[Any], latest: Mapping[str, int], orders: Mapping[str, range]
+    ) -> None:
+        self._orders = orders
         self._memory, self._lineage, self._latest = memory, memory.lineage, latest
         self.records: list[Any] = [definitions[0]]
         self._record_at: dict[int, int] = {id(definitions[0]): 0}
@@ -340,9 +345,9 @@ class Writer:
         """Return which of the *count* facts of *name* can still be read."""
         return self._read(name, count)
 
-    def is_read_as_a_whole(self, name: str) -> bool:
-        """Whether some component reads all values of *name*."""
-        return name in self._read_as_a_whole()
+    def orders(self, name: str, count: int) -> range:
+        """Return which of the *count* orders of the facts of *name* are needed: all, if all its values are read."""
+        return range(count) if name in self._read_as_a_whole() else self._orders.get(name, range(0))
 
     def origins(self, addresses: Iterable[Address]) -> None:
         """Write where the facts at *addresses* came from: later facts will come from these."""
@@ -358,13 +363,10 @@ class Writer:
         ]
 
     def keyed(self, lists: Mapping[str, Sequence[Any]], field: Field) -> Any:
-        """Return how many places are kept for each component, and the places themselves if all are read together."""
-        every = self._read_as_a_whole()
+        """Return how many orders there are of the facts of each component, and those that are needed."""
         return [
-            [name, len(places), [[at, field.write(self, place, None)] for at, place in enumerate(places)]]
-            if name in every
-            else [name, len(places), []]
-            for name, places in lists.items()
+            [name, len(orders), [[at, field.write(self, orders[at], None)] for at in self.orders(name, len(orders))]]
+            for name, orders in lists.items()
         ]
 
     def _read(self, name: str, count: int) -> Iterable[int]:

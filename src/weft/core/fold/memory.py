@@ -279,6 +279,9 @@ class Memory:
             self.partitions.setdefault(node.name, {})[event.key] = event
         else:
             self.produced.setdefault(node.name, []).append(event)
+            if node.kept is not None and node.kept.by_place:  # it comes before whatever is made here
+                self.keyed = self.keyed or {}
+                self.keyed.setdefault(node.name, []).append((0, (event.seq,)))
 
     def state_changes(self, node: FunctionNode) -> dict[Any, Any]:
         """Return the last state change of *node*, or of each of its keys."""

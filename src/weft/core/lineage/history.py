@@ -421,6 +421,14 @@ class ColdList(Sequence[T]):
         """Return this list with *count* items that are not in memory, except for the *known* ones."""
         return ColdList(count, known, find, list(self._tail[max(count - self.cold, 0) :]))
 
+    @property
+    def begins(self) -> int:
+        """The place from which on all items are in memory."""
+        place = self.cold
+        while place - 1 in self._known:
+            place -= 1
+        return place
+
     def known(self) -> Iterator[tuple[int, T]]:
         """Yield the items that are in memory, with their places."""
         yield from sorted(self._known.items())
@@ -430,13 +438,13 @@ class ColdList(Sequence[T]):
         return self.cold + len(self._tail)
 
     def __iter__(self) -> Iterator[T]:
-        yield from self._cold(self.cold)
+        yield from self._cold_part(0, self.cold)
         yield from self._tail
 
-    def _cold(self, end: int) -> Sequence[T]:
-        if all(at in self._known for at in range(end)):
-            return [self._known[at] for at in range(end)]
-        return self._find()[:end]
+    def _cold_part(self, start: int, end: int) -> Sequence[T]:
+        if all(at in self._known for at in range(start, end)):
+            return [self._known[at] for at in range(start, end)]
+        return self._find()[start:end]
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -445,9 +453,11 @@ class ColdList(Sequence[T]):
     def __getitem__(self, index: int | slice) -> T | list[T]:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
-            if step != 1 or start < self.cold:
-                return list(islice(iter(self), start, stop)) if step == 1 else list(self)[index]
-            return list(self._tail[start - self.cold : max(stop - self.cold, 0)])
+            if step != 1:
+                return list(self)[index]
+            end = min(stop, self.cold)
+            cold = self._cold_part(start, end) if start < end else ()
+            return [*cold, *self._tail[max(start - self.cold, 0) : max(stop - self.cold, 0)]]
         at = index + len(self) if index < 0 else index
         if at >= self.cold:
             return self._tail[at - self.cold]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core.events import FannedOut, InputReceived, ReactionOccurred, RunnableFailed
 from weft.core.functions.references import MISSING
 from weft.core.graph.outputs import Output, fill
+from weft.core.run.leaf_orders import ordered
 from weft.errors import HistoryTruncated
 from weft.typing import Address
 
@@ -102,23 +103,22 @@ def failures_of(run: Queries, ordinal: int) -> list[RunnableFailed]:
 def _result(run: Queries, name: str, ordinal: int) -> Any:
     """Return what the leaf *name* has made of the input *ordinal*: a list inside an ``each``; MISSING if nothing."""
     memory, wiring = run.memory, run.memory.workflow.wiring
-    places = (memory.keyed or {}).get(name)
-    if places is None:  # then where its facts of earlier inputs stand has no effect
-        if wiring.regions[name] is None and (last := _latest_of(memory, name, ordinal)) is not None:
-            return memory.lineage.cell(last).value
-        since = event_of(memory, ordinal).seq
-        facts = memory.lineage.index(since).get(name, [])
-    else:
-        since = event_of(memory, ordinal).seq
-        facts = memory.lineage.index().get(name, [])
-    begin = bisect_left(facts, since, key=_position)
-    later = enumerate(facts[begin:], begin)
-    mine = [(number, at) for number, at in later if memory.lineage.is_of(at, ordinal, since)]
-    if places is not None and len(places) == len(facts):  # else the graph has changed since: the log is the order
-        mine.sort(key=lambda fact: places[fact[0]])
+    is_ordered = name in (memory.keyed or ())
+    is_plain = wiring.regions[name] is None and not is_ordered
+    if is_plain and (last := _latest_of(memory, name, ordinal)) is not None:
+        return memory.lineage.cell(last).value
+    since = event_of(memory, ordinal).seq
+    facts = memory.lineage.index(since).get(name, [])
+    later = facts[bisect_left(facts, since, key=_position) :]
+    mine = [at for at in later if memory.lineage.is_of(at, ordinal, since)]
+    if len(mine) > 1 and is_ordered and (among := ordered(memory, name, later)) is not None:
+        orders = {at: order for order, at in among}
+        if not orders.keys() >= set(mine):  # those that are needed are known: it is an old input, which was retried
+            memory.lineage.check_whole()
+        mine.sort(key=orders.__getitem__)
     elif maps := wiring.enclosing(wiring.regions[name])[:-1]:
-        mine.sort(key=lambda fact: [index for _, index in memory.lineage.elements(fact[1], maps)])
-    values = [memory.lineage.cell(at).value for _, at in mine]
+        mine.sort(key=lambda at: [index for _, index in memory.lineage.elements(at, maps)])
+    values = [memory.lineage.cell(at).value for at in mine]
     if wiring.regions[name] is not None and wiring.enclosing(wiring.regions[name])[:-1]:
         return values if values or _has_batch(run, name, ordinal) else MISSING
     return values[-1] if values else MISSING

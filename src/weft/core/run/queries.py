@@ -5,6 +5,7 @@ The queries of a run: values, facts, results, where a value came from, and drawi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from weft.core.components.fsm import FSM
@@ -33,6 +34,7 @@ from weft.core.lineage.explain import Explanation
 from weft.core.lineage.fact import Fact
 from weft.core.plan.node import FunctionNode, NodeState
 from weft.core.run.input_results import event_of
+from weft.core.run.leaf_orders import ordered
 from weft.core.run.saga_status import saga_status
 from weft.errors import (
     DefinitionError,
@@ -216,11 +218,9 @@ class Queries(Drawable):
         memory, wiring = self.memory, self.memory.workflow.wiring
         memory.lineage.check_whole()
         made = memory.lineage.index().get(name, [])
-        places = (memory.keyed or {}).get(name)
         maps = wiring.enclosing(self._region(name))[:-1]
-        if places is not None and len(places) == len(made):
-            order = sorted(range(len(made)), key=places.__getitem__)
-            return self._taken([made[i] for i in order], facts=facts)
+        if (among := ordered(memory, name, made)) is not None:
+            return self._taken([at for _, at in sorted(among, key=itemgetter(0))], facts=facts)
         placed = [
             (self.memory.lineage.ordinal(at), [i for _, i in self.memory.lineage.elements(at, maps)], n)
             for n, at in enumerate(made)
@@ -230,14 +230,13 @@ class Queries(Drawable):
     def _result(self, name: str, *, facts: bool = False) -> Any:
         """Return the latest value of *name*, or its fact; a list inside an ``each``; MISSING if there is none."""
         memory, wiring = self.memory, self.memory.workflow.wiring
-        region, places = self._region(name), None if memory.keyed is None else memory.keyed.get(name)
-        if region is None and places is None and not facts and (last := memory.lineage.made_last(name)) is not None:
+        region, is_ordered = self._region(name), memory.keyed is not None and name in memory.keyed
+        if region is None and not is_ordered and not facts and (last := memory.lineage.made_last(name)) is not None:
             return last.value
-        if region is None and places is None and (recent := memory.lineage.last_address(name)) is not None:
+        if region is None and not is_ordered and (recent := memory.lineage.last_address(name)) is not None:
             return self._taken((recent,), facts=facts)[0]
         made = memory.lineage.index().get(name, [])
-        if places is not None and len(places) != len(made):  # the graph has changed since: the log is the order
-            places = None
+        among = ordered(memory, name, made) if is_ordered else None
         maps = wiring.enclosing(region)[:-1]
         if maps:
             batch = self.memory.lineage.last_batch(str(maps[-1]))
@@ -246,13 +245,17 @@ class Queries(Drawable):
                 return MISSING
             if batch <= memory.lineage.removed:  # some of its elements may have been removed
                 memory.lineage.check_whole()
-            if places is not None:
-                return self._taken(_of_input(made, places, self.memory.lineage.ordinal(batch)), facts=facts)
+            if among is not None:
+                return self._taken(_of_input(among, self.memory.lineage.ordinal(batch)), facts=facts)
             return self._taken(self._of_batch(made, maps, batch), facts=facts)
         if not made:
             self._check_nothing(name)
             return MISSING
-        [latest] = self._taken((made if places is None else _of_input(made, places, places[-1][0]))[-1:], facts=facts)
+        if among:
+            made = _of_input(among, among[-1][0][0])
+        elif among is not None:  # the log is truncated, and has none of those
+            memory.lineage.check_whole()
+        [latest] = self._taken(made[-1:], facts=facts)
         return latest
 
     @property
@@ -507,7 +510,6 @@ def check_fact(method: str, fact: object) -> None:
         raise InvalidArgument(f"{method}() takes a fact, got {shown(fact)}{named}")
 
 
-def _of_input(facts: list[Address], places: list[Order], ordinal: int) -> list[Address]:
-    """Return those of *facts* that came of the input *ordinal*, in the order of their *places*."""
-    same = [(place, address) for (of, place), address in zip(places, facts, strict=True) if of == ordinal]
-    return [address for _, address in sorted(same, key=lambda item: item[0])]
+def _of_input(facts: Iterable[tuple[Order, Address]], ordinal: int) -> list[Address]:
+    """Return those of *facts* that came of the input *ordinal*, in their order."""
+    return [at for _, at in sorted((fact for fact in facts if fact[0][0] == ordinal), key=itemgetter(0))]
