@@ -160,13 +160,8 @@ CUT = {
 }
 
 
-@pytest.mark.parametrize("flow", CUT.values(), ids=list(CUT))
-def test_the_results_of_an_input_need_nothing_from_before_it(flow: Workflow) -> None:
-    """An earlier input has gone on after it, and the events before it were removed."""
-    run = flow.plan(1)
-    run.plan(2).react_until_satisfied()
-    wanted = results_of(run, 2)
-    begin = event_of(run.memory, 2).seq
+def truncated(run: Run, begin: int) -> Run:
+    """Return *run* with a log of which all is in the store, and the events before number *begin* are not."""
     events = [*run.memory.log]
 
     def load(first: int, last: int) -> list[AnyEvent]:
@@ -176,8 +171,46 @@ def test_the_results_of_an_input_need_nothing_from_before_it(flow: Workflow) -> 
     run.memory.log = run.memory.lineage.log = PagedLog(History(len(events), load, list), {})
     run.memory.lineage.absent = ColdList(len(run.memory.lineage.absent or ()), {}, run.memory.lineage.history.absent)
     run.memory.lineage.forget_index()
+    return run
+
+
+@pytest.mark.parametrize("flow", CUT.values(), ids=list(CUT))
+def test_the_results_of_an_input_need_nothing_from_before_it(flow: Workflow) -> None:
+    """An earlier input has gone on after it, and the events before it were removed."""
+    run = flow.plan(1)
+    run.plan(2).react_until_satisfied()
+    wanted = results_of(run, 2)
+
+    truncated(run, event_of(run.memory, 2).seq)
 
     assert wanted
     assert results_of(run, 2) == wanted
     with pytest.raises(HistoryTruncated):
         results_of(run, 1)
+
+
+REASONS = {
+    "the condition 'is_positive' did not hold": positive,
+    "which feeds it, failed": Workflow("w", step(inverse) >> step(abs)),
+}
+
+
+@pytest.mark.parametrize(("reason", "flow"), REASONS.items(), ids=list(REASONS))
+def test_that_nothing_came_of_an_input_is_explained_by_nothing_from_before_it(reason: str, flow: Workflow) -> None:
+    """An earlier input, whose event was removed, has come to something else after it."""
+    run = flow.plan(3)
+    run.plan(0).react_until_satisfied()
+
+    truncated(run, event_of(run.memory, 2).seq)
+
+    with pytest.raises(NothingProduced, match=reason):
+        output_of_input(run, 2)
+
+
+def test_a_reason_that_may_have_been_removed_is_not_guessed() -> None:
+    run = fed(positive, 0)
+
+    truncated(run, len(run.memory.log) + 1)
+
+    with pytest.raises(NothingProduced, match="was truncated"):
+        output_of_input(run, 1)

@@ -4,7 +4,7 @@ The queries of a run: values, facts, results, where a value came from, and drawi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from weft.core.events import (
     ENDINGS,
     PRODUCTIONS,
     Activated,
+    AnyEvent,
     ConditionEvaluated,
     FannedOut,
     InputReceived,
@@ -407,7 +408,10 @@ class Queries(Drawable):
         That a batch failed says less than the failure of its element, which is one of those.
         """
         memory = self.memory
-        failures = [event for event in (memory.failures or {}).values() if self._is_of(event, ordinal)]
+        if not memory.failures:
+            return None
+        begin = self._begin_of(ordinal)
+        failures = [event for event in memory.failures.values() if self._is_of(event, ordinal, begin)]
         if not failures:
             return None
         above = memory.workflow.wiring.upstream(name) if name in memory.workflow.wiring.inlets else set[str]()
@@ -428,10 +432,24 @@ class Queries(Drawable):
         is_test = isinstance(node, FunctionNode) and node.is_test
         return not is_test and (component is None or component.makes_facts)
 
-    def _is_of(self, event: Activated, ordinal: int | None) -> bool:
-        """Whether *event* comes from the input *ordinal*; from any if that is None."""
+    def _begin_of(self, ordinal: int | None) -> int:
+        """Return where the input *ordinal* stands; 0 if that is None, or the only one."""
         memory = self.memory
-        return ordinal is None or memory.received == 1 or memory.lineage.ordinal(event.inputs[0]) == ordinal
+        return 0 if ordinal is None or memory.received == 1 else event_of(memory, ordinal).seq
+
+    def _is_of(self, event: Activated, ordinal: int | None, begin: int) -> bool:
+        """Whether *event* comes from the input *ordinal*, which stands at *begin*; from any if that is None."""
+        memory = self.memory
+        return ordinal is None or memory.received == 1 or memory.lineage.is_of(event.inputs[0], ordinal, begin)
+
+    def _latest_first(self, begin: int) -> Iterator[AnyEvent]:
+        """Yield the events after *begin* that count, the last one first."""
+        lineage = self.memory.lineage
+        for event in reversed(lineage.log):
+            if event.seq <= begin:
+                return
+            if event.seq not in lineage.void:
+                yield event
 
     def _why_nothing(self, name: str, ordinal: int | None = None) -> str:
         memory = self.memory
@@ -448,10 +466,9 @@ class Queries(Drawable):
             return "it sleeps" if signal is None else f"it waits for the signal {signal!r}"
         if not memory.received:
             return "the run has had no input"
-        ends = (
-            end for end in reversed(memory.lineage.standing()) if isinstance(end, ENDINGS) and end.component == name
-        )
-        last = next((end for end in ends if self._is_of(end, ordinal)), None)
+        begin = self._begin_of(ordinal)
+        ends = (end for end in self._latest_first(begin) if isinstance(end, ENDINGS) and end.component == name)
+        last = next((end for end in ends if self._is_of(end, ordinal, begin)), None)
         if isinstance(last, RunnableFailed):
             return f"it failed ({last.error.type.rpartition('.')[2]}: {last.error.message}), and that was handled"
         if isinstance(last, RunnableSkipped):
@@ -459,15 +476,16 @@ class Queries(Drawable):
         if last is not None:
             return "it ignored what arrived"
         above = memory.workflow.wiring.upstream(name) if name in memory.workflow.components else set[str]()
-        standing = reversed(memory.lineage.standing())
-        stops = (event for event in standing if isinstance(event, ConditionEvaluated | RunnableSkipped))
+        stops = (each for each in self._latest_first(begin) if isinstance(each, ConditionEvaluated | RunnableSkipped))
         for event in stops:
-            if event.component not in above or not self._is_of(event, ordinal):
+            if event.component not in above or not self._is_of(event, ordinal, begin):
                 continue
             if isinstance(event, RunnableSkipped):
                 return f"{event.component!r}, which feeds it, was skipped{f' ({event.reason})' if event.reason else ''}"
             if not event.holds:
                 return f"the condition {event.component!r} did not hold"
+        if memory.lineage.removed > begin:  # the reason may be among what was removed
+            memory.lineage.check_whole()
         return "nothing that it takes has reached it, or what feeds it failed or was gated off"
 
     def _of_batch(self, facts: list[Address], maps: list[str | None], batch: int) -> list[Address]:
