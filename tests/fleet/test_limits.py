@@ -171,11 +171,11 @@ def test_the_turns_of_all_workers_follow_the_rate(dsn: str) -> None:
 
     async def act(fleet: Fleet) -> None:
         clocks = [0.0, 3600.0]  # one of them is wrong by an hour
-        two = [await fleet.counters(now=lambda shift=shift: time.time() + shift) for shift in clocks]
+        two = [await fleet.counters(now=lambda shift=shift: time.monotonic() + shift) for shift in clocks]
 
         async def shifted(counters: SharedCounters, shift: float) -> None:
             while True:
-                now = time.time() + shift
+                now = time.monotonic() + shift
                 if counters.update(key, partial(policy.rate_taken, rate, now=now), rate):
                     starts.append(now - shift)
                     return
@@ -205,20 +205,20 @@ def test_a_breaker_that_opens_in_one_worker_is_open_in_the_others(dsn: str) -> N
     async def act(fleet: Fleet) -> None:
         shift = 7200.0  # the clock of the second one
         first = await fleet.counters()
-        second = await fleet.counters(now=lambda: time.time() + shift)
-        assert asked(first, time.time()) == asked(second, time.time() + shift) == "go"
-        failed(first, time.time())
-        failed(second, time.time() + shift)
-        failed(first, time.time())
+        second = await fleet.counters(now=lambda: time.monotonic() + shift)
+        assert asked(first, time.monotonic()) == asked(second, time.monotonic() + shift) == "go"
+        failed(first, time.monotonic())
+        failed(second, time.monotonic() + shift)
+        failed(first, time.monotonic())
 
-        while asked(second, time.time() + shift) != "refuse":  # noqa: ASYNC110 - another task decides when
+        while asked(second, time.monotonic() + shift) != "refuse":  # noqa: ASYNC110 - another task decides when
             await asyncio.sleep(0.02)
-        while asked(first, time.time()) != "refuse":  # noqa: ASYNC110 - another task decides when
+        while asked(first, time.monotonic()) != "refuse":  # noqa: ASYNC110 - another task decides when
             await asyncio.sleep(0.02)
         third = await fleet.counters()
-        while asked(third, time.time()) != "refuse":  # noqa: ASYNC110 - another task decides when
+        while asked(third, time.monotonic()) != "refuse":  # noqa: ASYNC110 - another task decides when
             await asyncio.sleep(0.02)
-        assert asked(second, time.time() + shift + 601.0) == "probe"
+        assert asked(second, time.monotonic() + shift + 601.0) == "probe"
 
     on_fleet(dsn, act)
 

@@ -94,7 +94,7 @@ class SharedCounters:
 
     Args:
         lease: for how many seconds places are taken.
-        now: the time of day in this process, which attempts receive.
+        now: the time that attempts receive, which is never set.
         is_sure: whether the worker may start anything.
     """
 
@@ -103,7 +103,7 @@ class SharedCounters:
         store: LimitStore,
         *,
         lease: float = 10.0,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = time.monotonic,
         is_sure: Callable[[], bool] = lambda: True,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

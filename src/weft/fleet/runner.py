@@ -95,7 +95,7 @@ class FleetRunner(AsyncRunner):
         self.limits = SharedCounters(
             store,
             lease=lease,
-            now=lambda: self._runtime.dispatcher.clock.time(),  # noqa: PLW0108 - it is made later
+            now=lambda: self._runtime.dispatcher.monotonic(),  # noqa: PLW0108 - it is known later
             is_sure=lambda: store.is_sure,
         )
         """The limits of its steps, which it shares with all workers while its task runs."""

@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import random
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -64,6 +65,7 @@ class PolicyDriver:
         draw: Callable[[], float] = random.random,
     ) -> None:
         self.clock: Clock = clock or SystemClock()
+        self._monotonic = time.monotonic if isinstance(self.clock, SystemClock) else self.clock.time
         self.counters: Counters = counters or COUNTERS
         self.draw = draw
 
@@ -135,7 +137,9 @@ class PolicyDriver:
 
     def _conditions(self, runnable: Runnable, policy: Policy, current: Callable[[], Policy] | None) -> Conditions:
         check_in_memory(runnable.component, policy)
-        return Conditions(self.clock.time, self.counters, self.draw, runnable.deadline, current)
+        return Conditions(
+            self.clock.time, self.counters, self.draw, runnable.deadline, current, monotonic=self._monotonic
+        )
 
     # -- blocking --------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ class Admission:
 
     def __init__(self, component: str, policy: Policy, given: Conditions, deadline: float | None) -> None:
         self.component, self.policy, self.given, self.deadline = component, policy, given, deadline
+        self._monotonic = given.monotonic or given.now
         self._verdict: limits.Verdict = "refuse"
         self._asked = 0.0
         self._holds = False
@@ -42,7 +43,7 @@ class Admission:
 
     def begin(self) -> bool:
         """Take a turn of the rate, for an attempt that starts now; return whether there was one."""
-        rate, now = self.policy.rate_limit, self.given.now()
+        rate, now = self.policy.rate_limit, self._monotonic()
         if rate is None:
             return True
         has_turn = self.given.counters.update(
@@ -69,7 +70,7 @@ class Admission:
                 return DeadlineExceeded(self.component)
             if breaker is None:
                 return None
-            self._asked = now = self.given.now()
+            self._asked = now = self._monotonic()
             key = ("circuit_breaker", breaker.name)
 
             def look(
@@ -89,7 +90,7 @@ class Admission:
                 yield Await(key, self._at_most(breaker.reset_timeout))
 
     def _settle_breaker(self, ok: bool | None) -> None:
-        breaker, probed, now = self.policy.circuit_breaker, self._verdict == "probe", self.given.now()
+        breaker, probed, now = self.policy.circuit_breaker, self._verdict == "probe", self._monotonic()
         if breaker is None or (ok is None and not probed):
             return
 
@@ -115,7 +116,7 @@ class Admission:
         return None
 
     def _until_turn(self) -> float:
-        rate, now = self.policy.rate_limit, self.given.now()
+        rate, now = self.policy.rate_limit, self._monotonic()
         assert rate is not None  # noqa: S101
         return self.given.counters.update(
             ("rate_limit", rate.name),

@@ -117,6 +117,8 @@ class Conditions(msgspec.Struct, frozen=True):
     """Returns the present policy, called at every decision: policies may change while a runnable is in flight."""
     falling_back: Callable[[BaseException], object] | None = None
     """Called before the fallback is."""
+    monotonic: Callable[[], float] | None = None
+    """The time that limits count, which is never set; *now* if it is None."""
 
 
 class Begun(msgspec.Struct, frozen=True):

@@ -51,7 +51,7 @@ async def limits_of(source: Source) -> list[LimitStatus]:
     if client is not None:
         found = await client.limits()
     elif source.drives:
-        now = time.time()
+        now = time.monotonic()
         found = [_local(kind, name, state, now) for kind, named in limits().items() for name, state in named.items()]
     else:
         return []

@@ -178,7 +178,8 @@ class Attempts:
             dispatcher.dangers.starts(self._worker, inflight, since, own)
         told = partial(self._worker.report.falling_back, inflight)
         given = Conditions(
-            dispatcher.clock.time, dispatcher.counters, dispatcher.draw, runnable.deadline, current, told
+            *(dispatcher.clock.time, dispatcher.counters, dispatcher.draw, runnable.deadline, current, told),
+            monotonic=dispatcher.monotonic,
         )
         try:
             inflight.instructions = conduct(runnable, policy, given, failed, begun=begun or Begun())
