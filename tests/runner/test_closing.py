@@ -13,9 +13,20 @@ from typing import Any
 
 import pytest
 from callers import cut_off, ended, owned, resumed, started
-from weather import GatedStore, chain, double, keys_of, now, runner_on, stored_log, until_nothing_moves, virtually
+from weather import (
+    GatedStore,
+    LoopClock,
+    chain,
+    double,
+    keys_of,
+    now,
+    runner_on,
+    stored_log,
+    until_nothing_moves,
+    virtually,
+)
 
-from weft import AsyncRunner, Runner, Workflow, errors, step
+from weft import AsyncRunner, Runner, Workflow, each, errors, step, wait_for
 from weft.errors import (
     CorruptStore,
     RunnerClosed,
@@ -52,6 +63,35 @@ async def test_closing_while_the_store_is_unavailable_for_a_moment_writes_everyt
     assert len(log) == (3 if strategy == "every_cycle" else 4)  # the others run ahead of the store
     run = await resumed(inner, "a", chain)
     assert run.values("next") == [4]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@virtually
+async def test_closing_waits_for_the_history_that_an_outcome_needs(fails: bool) -> None:
+    """The values of the run have left memory, and its last event is written together with its outcome."""
+
+    async def slowly(act: Callable[[], Any]) -> Any:
+        await asyncio.sleep(5.0)
+        if fails:
+            raise StoreUnavailable("in the middle of it")
+        return await act()
+
+    inner = MemoryStore()
+    store = FaultyStore(inner, {("load_between", 1): Fault(slowly)})
+    squares = Workflow("squares", each(step(lambda x: x * x, name="square")), wait_for("go") >> step(str, name="said"))
+    runner = await AsyncRunner(store, clock=LoopClock(), executor="inline", grace=30.0).open()
+    await runner.start(squares, [1, 2, 3], id="a")
+    await runner.wait_until("a", lambda run: run.waiting_for == ["go"])
+    assert (await runner.evict("a")).facts
+    await runner.signal("a", "go", "on")
+    await asyncio.sleep(0.5)
+    assert inner._runs["a"].record.status == "running"  # its outcome is not known yet
+
+    await runner.close()
+
+    async with inner:
+        record = inner._runs["a"].record
+        assert (record.status, record.head) == ("completed", len(await stored_log(inner, "a", squares)))
 
 
 @pytest.mark.parametrize("strategy", ["every_cycle", "on_complete", "manual"])

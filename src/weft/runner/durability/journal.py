@@ -94,7 +94,7 @@ class Journal:
         self._beside: deque[tuple[Writer, Append]] = deque()
         """The appends that are written beside the batches; the store has been given the first."""
         self._apart: dict[Writer, bool] = {}
-        """Whose that is, or what was set apart, and whether they have noted more meanwhile."""
+        """Whose that is, what was set apart or is held, and whether they have noted more meanwhile."""
         self._asking: dict[Writer, deque[asyncio.Future[None]]] = {}
         """By writer: the callers that ask to set it apart, in order."""
         self._wake = asyncio.Event()
@@ -171,6 +171,14 @@ class Journal:
             if future.done() and not future.cancelled():  # it was its turn already
                 self.rejoin(writer)
             raise
+
+    def hold(self, writer: Writer) -> None:
+        """
+        Write nothing of *writer*, which cannot say yet what it has to write, until it :meth:`rejoins <rejoin>`.
+
+        A journal that is being closed waits for it.
+        """
+        self._apart[writer] = False
 
     def rejoin(self, writer: Writer) -> None:
         """Write what *writer* has noted since it was set apart, and what it notes from now on."""

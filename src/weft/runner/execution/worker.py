@@ -103,7 +103,9 @@ class Owner(Protocol):
         """*worker* has something to do: load the values that it needs, and let it take its turn then."""
         ...
 
-    def load_history(self, worker: Worker, then: Callable[[], object]) -> None:
+    def load_history(
+        self, worker: Worker, then: Callable[[], object], finally_: Callable[[], object] | None = None
+    ) -> None:
         """Load the history of the run of *worker*, and call *then*."""
         ...
 
@@ -751,7 +753,8 @@ class Worker:
         try:
             append = self.unsaved.append("running" if is_busy else status_to_store(self), self.reason, at, most)
         except HistoryNotLoaded:  # the outcome of the run is in the history
-            self.owner.load_history(self, self.checkpoint)
+            self.dispatcher.journal.hold(self)
+            self.owner.load_history(self, self.checkpoint, lambda: self.dispatcher.journal.rejoin(self))
             return None
         if append is not None:
             self.units = 0

@@ -278,9 +278,11 @@ class RunRegistry:
         """*worker* has something to do: load the values that it needs, and let it take its turn then."""
         self.waking.wake(worker)
 
-    def load_history(self, worker: Worker, then: Callable[[], object]) -> None:
+    def load_history(
+        self, worker: Worker, then: Callable[[], object], finally_: Callable[[], object] | None = None
+    ) -> None:
         """Load the history of the run of *worker*, and call *then*."""
-        self.waking.load_history(worker, then)
+        self.waking.load_history(worker, then, finally_)
 
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: tell the callers, unless it has been replaced."""

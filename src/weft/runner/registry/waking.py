@@ -49,17 +49,24 @@ class Waking:
         finally:
             self._tasks.pop(worker, None)
 
-    def load_history(self, worker: Worker, then: Callable[[], object]) -> None:
-        """Load the history of the run of *worker*, and call *then*."""
-        self._shielded.start(self._load_history(worker, then))
+    def load_history(
+        self, worker: Worker, then: Callable[[], object], finally_: Callable[[], object] | None = None
+    ) -> None:
+        """Load the history of the run of *worker*, and call *then*; afterwards, and if that fails, call *finally_*."""
+        self._shielded.start(self._load_history(worker, then, finally_))
 
-    async def _load_history(self, worker: Worker, then: Callable[[], object]) -> None:
+    async def _load_history(
+        self, worker: Worker, then: Callable[[], object], finally_: Callable[[], object] | None
+    ) -> None:
         try:
             await self._ownership.again(worker.run.load)
         except Exception as error:  # noqa: BLE001 - the worker crashes with it
             self._dispatcher.guard(worker, _raise, error)
         else:
             self._dispatcher.guard(worker, then)
+        finally:
+            if finally_ is not None:
+                finally_()
 
     async def load(self, worker: Worker) -> None:
         """Load the history of the run of *worker*, which is about to be changed, unless it is there."""
