@@ -170,6 +170,7 @@ def truncated(run: Run, begin: int) -> Run:
     load.removed = begin - 1  # type: ignore[attr-defined]
     run.memory.log = run.memory.lineage.log = PagedLog(History(len(events), load, list), {})
     run.memory.lineage.absent = ColdList(len(run.memory.lineage.absent or ()), {}, run.memory.lineage.history.absent)
+    run.memory.lineage.gathered = run.memory.lineage.read = None
     run.memory.lineage.forget_index()
     return run
 
@@ -214,3 +215,24 @@ def test_a_reason_that_may_have_been_removed_is_not_guessed() -> None:
 
     with pytest.raises(NothingProduced, match="was truncated"):
         output_of_input(run, 1)
+
+
+def test_what_a_reduce_has_made_for_each_element_needs_nothing_from_before_the_input() -> None:
+    inner = each(step(abs)) >> reduce(operator.add, init=0, name="sum")
+    run = Workflow("w", each(inner >> step(lambda x: x, name="said"))).run([[1, -2], [-3]])
+
+    truncated(run, event_of(run.memory, 1).seq)
+
+    assert run.results() == {"said": [3, 3]}
+
+
+def test_what_a_dead_letter_makes_of_another_input_stands_where_its_element_does() -> None:
+    flow = Workflow("w", each(step(inverse))).with_policies([("inverse", Policy(on_failure="dead_letter"))])
+    run = fed(flow, [5, 0, 2], [0, 10])
+
+    for letter, other in zip(run.dead_letters, (4, 8), strict=True):
+        run.retry(letter, input=other)
+    run.react_until_satisfied()
+
+    assert results_of(run, 1) == {"inverse": [2.0, 2.5, 5.0]}
+    assert results_of(run, 2) == run.results() == {"inverse": [1.25, 1.0]}

@@ -408,11 +408,15 @@ class Lineage:
         """Return a fact that the one at *address* came from, one with an event if there is one; inputs have none."""
         if isinstance(address, int) and address < 0:
             return (self.absent or [])[-address - 1].origin
-        event: Any = self.log[(address if isinstance(address, int) else address[0]) - 1]
+        event = self._event(address)
         if isinstance(event, ev.RunnableRetried) and isinstance(address, tuple):
             return event.inputs[address[1]]
         inputs: tuple[Address, ...] = event.inputs
         return next((at for at in inputs if isinstance(at, tuple) or at > 0), inputs[0])
+
+    def _event(self, address: Address) -> Any:
+        """Return the event that a fact with an event is made of."""
+        return self.log[(address if isinstance(address, int) else address[0]) - 1]
 
     def known_ordinal(self, address: Address) -> int | None:
         """Return the ordinal of the input that a fact came from, if that is known without the history."""
@@ -434,12 +438,12 @@ class Lineage:
         """Return the elements of *maps* that the fact at *address* came from, outermost first; none if it did not."""
         found: list[tuple[int, int]] = []
         while len(found) < len(maps):
-            if isinstance(address, tuple) and self.fact(address).producer in maps:
-                found.append(address)
-            parents = self.parents(address)
-            if not parents:
+            event = None if isinstance(address, int) and address < 0 else self._event(address)
+            if isinstance(event, ev.InputReceived | ev.SignalReceived):
                 return []
-            address = parents[0]
+            if isinstance(address, tuple) and isinstance(event, ev.FannedOut) and event.component in maps:
+                found.append(address)
+            address = self._cause(address)
         return found[::-1]
 
     def last_batch(self, outermost: str) -> int | None:
