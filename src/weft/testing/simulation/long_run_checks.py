@@ -13,7 +13,7 @@ from weft.runner import AsyncRunner
 from weft.runner.durability.unsaved import CONTINUED
 from weft.runner.registry.continuation import next_id
 from weft.testing.simulation.long_run_client import LongRunClient, find
-from weft.testing.simulation.long_run_workflow import ITEMS
+from weft.testing.simulation.long_run_workflow import ITEMS, content_of
 
 
 async def examine(client: LongRunClient, runner: AsyncRunner) -> list[str]:
@@ -28,6 +28,8 @@ def _states(client: LongRunClient, run: Run) -> Iterator[str]:
     for name in ("inputs", "woken", "spoken", "tried"):
         if sorted(run.state_of(name)) != client.sent:
             yield f"{name} are {run.state_of(name)}, and {len(client.sent)} inputs were sent"
+    if sorted(run.state_of("looked")) != sorted(map(content_of, client.sent)):
+        yield f"{run.state_of('looked')} is left of the large values of the inputs {client.sent}"
     taken = run.state_of("signals")
     if len({*taken}) != len(client.sent) or len(taken) != len(client.sent) or not {*taken} <= {*client.signals}:
         yield f"{taken} were taken of the signals {client.signals}, for {len(client.sent)} inputs"

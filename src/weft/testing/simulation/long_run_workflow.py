@@ -1,8 +1,8 @@
 """
 The workflow of a long-lived run, in two versions.
 
-Each input waits for a person and for another system, sleeps, writes to a stream, and may fail until that is repaired; a
-state notes what came of it.
+Each input waits for a person and for another system, sleeps, writes to a stream, becomes a value that is stored apart
+from its event, and may fail until that is repaired; a state notes what came of it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ NAP: Final = 30.0
 ITEMS: Final = 5
 """How many items each input brings to the stream."""
 
+LARGE: Final = 5_000
+"""How many bytes a large value has: more than an event holds."""
+
 
 def _note(noted: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
     """Add to a state."""
@@ -40,6 +43,21 @@ def _speak(x: int) -> int:
     for number in range(ITEMS):
         stream.write((x, number))
     return x
+
+
+def _load(x: int) -> bytes:
+    """Return a large value, which several inputs have in common, so that it is stored once."""
+    return content_of(x) * LARGE
+
+
+def _look(value: bytes) -> bytes:
+    """Return what is left of a large value that has waited."""
+    return value[:1] if len(value) == LARGE and len({*value}) == 1 else b"something else"
+
+
+def content_of(x: int) -> bytes:
+    """Return what is left of the large value of an input."""
+    return bytes([x % 3])
 
 
 def _try(x: int, broken: Any = context("broken")) -> int:  # noqa: B008 - as steps do
@@ -69,6 +87,7 @@ def _version(number: int) -> Workflow:
         wait_for("go") >> _noted("signals"),
         sleep(NAP, name="nap") >> _noted("woken"),
         step(_speak, name="speak") >> _noted("spoken"),
+        step(_load, name="load") >> sleep(NAP, name="rest") >> step(_look, name="look") >> _noted("looked"),
         step(_try, name="try") >> _noted("tried"),
         *more,
         policies=[("ask", policy)],

@@ -10,6 +10,7 @@ the end, whatever happened:
 
 - every input, signal and completion has had its effect once, through the chain of runs that continue each other;
 - every step has one result for each input, a failed one after its retry;
+- a large value, which inputs share, is there for the step that takes it when it has waited;
 - every upgrade is in the log once, and what it adds runs at most once for an input;
 - a fork has the edited value once, and the original does not have it;
 - the items of a stream have offsets without a gap, those of an execution are in order, one execution for each input is
