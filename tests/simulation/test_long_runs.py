@@ -25,7 +25,7 @@ MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
 CHANGED = Course(
     actions=(
         *("send", "send", "signal", "answer", "send", "upgrade", "pass", "retry", "fork", "refuse", "pass", "answer"),
-        *("continue", "send", "upgrade", "pass", "fork", "signal", "continue", "send", "upgrade"),
+        *("continue", "send", "upgrade", "pass", "fork", "signal", "continue", "send", "upgrade", "policies", "clock"),
     ),
     breaks=True,
     remote=0.5,

@@ -25,6 +25,7 @@ from weft.errors import (
     Stuck,
     TokenExpired,
 )
+from weft.policy.policy import Policy
 from weft.ports.store import FINISHED, RunRecord
 from weft.runner import AsyncRunner
 from weft.runner.durability.unsaved import CONTINUED
@@ -45,8 +46,15 @@ _ROUNDS: Final = 300
 class LongRunClient:
     """The client, and its knowledge, which outlives the processes."""
 
-    def __init__(self, dice: Random, course: Course, report: LongRunReport, tell: Callable[[str], None]) -> None:
-        self.dice, self.course, self.report, self.tell = dice, course, report, tell
+    def __init__(
+        self,
+        dice: Random,
+        course: Course,
+        report: LongRunReport,
+        tell: Callable[[str], None],
+        set_clock: Callable[[float], None],
+    ) -> None:
+        self.dice, self.course, self.report, self.tell, self.set_clock = dice, course, report, tell, set_clock
         self.id = "run"
         """The run that the others were continued as, as far as is known."""
         self.at = 0
@@ -67,7 +75,7 @@ class LongRunClient:
         """The token that is being used."""
         self.target: Workflow | None = None
         """The version to which the run is being upgraded."""
-        self.upgrades = 0
+        self.upgrades = self.rules = 0
         self.forks: list[int] = []
         self.read: dict[str, list[tuple[int, Any, str]]] = {}
         """By run: offset, value and execution of the items that a reader has had."""
@@ -268,6 +276,18 @@ class LongRunClient:
             await again(lambda: self._via(runner, other).retry(self.id))
             self._has_done("retry", "what failed is tried again")
 
+    async def _policies(self, runner: AsyncRunner, other: AsyncRunner) -> None:
+        await self._current(runner)
+        self.rules += 1
+        policy = Policy(max_retries=0, priority=self.rules, delay=self.dice.choice((0.0, 0.5)))
+        rules, via = [("speak", policy)], self._via(runner, other)
+        try:
+            await again(lambda: via.set_policies(self.id, rules, mode="merge"))
+        except RunClosed:  # it was continued at this moment
+            await self._current(runner)
+        else:
+            self._has_done("policies", f"policies number {self.rules} are set")
+
     # -- what the run should not notice ----------------------------------------------------------
 
     async def _truncate(self, runner: AsyncRunner, _: AsyncRunner) -> None:
@@ -290,6 +310,11 @@ class LongRunClient:
         await runner.stop(self.id)
         await self._follow(runner)
         self._has_done("stop", "it is stopped and resumed")
+
+    async def _clock(self, *_: AsyncRunner) -> None:
+        by = self.dice.choice((-1_000.0, -10.0, 10.0, 1_000.0))
+        self.set_clock(by)
+        self._has_done("clock", f"the clock is set by {by:g} seconds")
 
     async def _pass(self, *_: AsyncRunner) -> None:
         seconds = self.dice.choice((0.5, 10.0, NAP, 100.0))

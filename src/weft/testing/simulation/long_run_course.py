@@ -28,8 +28,10 @@ Action: TypeAlias = Literal[
     "evict",
     "stop",
     "pass",
+    "clock",
+    "policies",
 ]
-"""An action of a client; to pass is to let time pass."""
+"""An action of a client; to pass is to let time pass, and the clock is set."""
 
 _LATEST_CRASH = 1_500
 """The last turn of a loop at which a crash is likely to find something to interrupt."""
@@ -79,8 +81,9 @@ def draw_course(dice: Random) -> Course:
     is_shortened, is_stormy = dice.random() < 0.3, dice.random() < 0.4
     usual: tuple[Action, ...] = ("send", "send", "send", "signal", "signal", "answer", "answer", "refuse", "pass")
     moves: tuple[Action, ...] = ("continue", "continue", "upgrade", "fork", "retry", "stop", "evict", "compact")
+    moves += ("clock", "policies")
     if is_shortened:  # which refuses what needs the history
-        moves = ("truncate", "truncate", "continue", "upgrade", "fork", "stop", "evict", "compact")
+        moves = ("truncate", "truncate", "continue", "upgrade", "fork", "stop", "evict", "compact", "clock", "policies")
     count: int = dice.choice((6, 12, 25))
     actions: list[Action] = ["send"]
     actions.extend(dice.choice(usual if dice.random() < 0.65 else moves) for _ in range(count))

@@ -1,6 +1,7 @@
 """
 Simulates a long-lived run, on virtual time, from a seed: it waits for people and for other systems, is continued as
-a new run, upgraded, forked, retried and shortened, while its processes crash and its store fails.
+a new run, upgraded, forked, retried and shortened, and its policies change, while its processes crash, its store
+fails, and the clock is set.
 
     >>> simulate_long_run(1).problems
     []
@@ -60,10 +61,13 @@ class _Simulation:
     def __init__(self, seed: int, dice: Random, course: Course, storage: Storage) -> None:
         self.dice, self.course, self.storage, self.report = dice, course, storage, LongRunReport(seed, course)
         self.clock, self.committed, self.now, self.life = WallClock(), Committed(), START, 0
-        self.client = LongRunClient(dice, course, self.report, self.tell)
+        self.client = LongRunClient(dice, course, self.report, self.tell, self.set_clock)
 
     def tell(self, line: str) -> None:
         self.report.story.append(f"life {self.life}: {line}")
+
+    def set_clock(self, by: float) -> None:
+        self.clock.set(at=asyncio.get_running_loop().time(), by=by)
 
     def run(self) -> LongRunReport:
         try:
@@ -123,7 +127,10 @@ class _Simulation:
         other = AsyncRunner(connection, clock=clock, executors={"thread": self._executor()}, blocking_threshold=None)
         await other.open()
         for each in (runner, other):
-            each._runtime.dispatcher.draw = self.dice.random  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            dispatcher = each._runtime.dispatcher  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            dispatcher.draw = self.dice.random
+            if "clock" in course.actions:  # else it is never set, and nothing has to look at it
+                dispatcher.timers.nap = 1.0
             each.register(*VERSIONS)
         await self.client.use(runner, other)
         self.report.problems += await examine(self.client, runner)
