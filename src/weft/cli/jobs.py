@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from weft.cli.options import AsJson, By, Dsns, Schema, caller, parsed
+from weft.cli.options import AsJson, By, Dsns, Schema, Undo, caller, parsed
 from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.store_option import database
 from weft.errors import CommandError
@@ -105,6 +105,7 @@ def cancel(
     since: Since = None,
     everything: Everything = False,
     reason: Annotated[str, typer.Option(help="Why, for the logs of the runs.")] = "",
+    undo: Undo = True,
     preview: Preview = False,
     yes: Yes = False,
     detach: Detach = False,
@@ -114,10 +115,10 @@ def cancel(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel all unfinished runs that match."""
+    """Cancel all unfinished runs that match; they undo what they have done."""
     chosen = _Chosen(workflow, status, failed, since, everything)
     how = _How(preview, yes, detach, id, by, as_json)
-    _start("cancel", chosen, how, dsn, schema, reason=reason)
+    _start("cancel", chosen, how, dsn, schema, reason=reason, undo=undo)
 
 
 @jobs.command()

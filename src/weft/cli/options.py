@@ -38,6 +38,9 @@ Context = Annotated[
         show_default=False,
     ),
 ]
+Undo = Annotated[
+    bool, typer.Option("--undo/--no-undo", help="Whether sagas and steps in flight undo what they have done.")
+]
 By = Annotated[
     str | None,
     typer.Option("--by", help="Who does this, for the log; your login name if not given.", show_default=False),

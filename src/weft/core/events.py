@@ -471,10 +471,18 @@ class StateCarried(Event, frozen=True, tag="state_carried"):
 
 
 class RunCancelled(Event, frozen=True, tag="run_cancelled"):
-    """The run was closed before it had done everything: nothing more happens."""
+    """
+    The run was closed before it had done everything: nothing more happens, except that it is undone if *undo* says so.
+
+    A second one, without *undo*, ends the undoing.
+    """
 
     reason: str = ""
     by: str | None = None
+    undo: bool = False
+    """Whether compensations run, of this run and of the children that are cancelled with it."""
+    stopped: tuple[tuple[str, tuple[Address, ...], int], ...] = ()
+    """The runnables that were in flight and whose end has something to undo: component, inputs, attempt."""
 
 
 class PolicyChanged(Event, frozen=True, tag="policy_changed"):

@@ -340,9 +340,9 @@ class Client(BlockingScheduleCommands, BlockingJobCommands):
         """Let the run *id* accept no more input, and finish when nothing is left to do."""
         self._do(self._inner.finish(id, by=by))
 
-    def cancel(self, id: str | Handle[Any], reason: str = "", *, by: str | None = None) -> None:
-        """Close the run *id* for good."""
-        self._do(self._inner.cancel(id, reason, by=by))
+    def cancel(self, id: str | Handle[Any], reason: str = "", *, undo: bool = True, by: str | None = None) -> None:
+        """Close the run *id* for good, and undo what it has done; see :meth:`AsyncRunner.cancel`."""
+        self._do(self._inner.cancel(id, reason, undo=undo, by=by))
 
     def set_policies(
         self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None

@@ -577,9 +577,11 @@ class AsyncClient(RunnerQueries, ClientRevisions, ScheduleCommands, JobCommands)
         """Let the run *id* accept no more input, and finish when nothing is left to do."""
         await self._reader.finish(id, by=by)
 
-    async def cancel(self, id: str | RunHandle[Any], reason: str = "", *, by: str | None = None) -> None:
-        """Close the run *id* for good; see :meth:`AsyncRunner.cancel`."""
-        await self._reader.cancel(id, reason, by=by)
+    async def cancel(
+        self, id: str | RunHandle[Any], reason: str = "", *, undo: bool = True, by: str | None = None
+    ) -> None:
+        """Close the run *id* for good, and undo what it has done; see :meth:`AsyncRunner.cancel`."""
+        await self._reader.cancel(id, reason, undo=undo, by=by)
 
     async def set_policies(
         self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None

@@ -58,12 +58,12 @@ class OtherShards:
         started = await client.start(workflow, value, id=id, queue=self._queue, **options)
         return client, started.ref
 
-    async def cancel(self, id: str, reason: str) -> bool:
+    async def cancel(self, id: str, reason: str, *, undo: bool) -> bool:
         """Cancel the child *id*, by a message to it; return False if there is none."""
         if not await self.is_needed():
             return False
         try:
-            await (await self._client().open()).cancel(id, reason)
+            await (await self._client().open()).cancel(id, reason, undo=undo)
         except RunNotFound:
             return False
         except RunClosed:  # it was done before

@@ -26,6 +26,7 @@ from weft.core.plan.node import Kind
 from weft.core.run.external import failure_outside
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
+from weft.core.run.undoing import end_unstarted
 from weft.errors import AlreadyRunning
 from weft.local.policies import current_policy, dispatch, note_failed, policies_of, policy_of
 from weft.local.policy_driver import PolicyDriver
@@ -129,6 +130,8 @@ class _Loop:
         """Dispatch and apply until nothing is ready and nothing is in flight."""
         run = self.run
         run.check_context()
+        if run.memory.undo is not None:
+            end_unstarted(run)
         enter(run)
         run.memory.newly_ready[:] = run.memory.offered()
         if self.threads > 1 or self.off_loop:

@@ -21,6 +21,7 @@ from weft.core.functions.current import announce, announced
 from weft.core.run.external import failure_outside
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
+from weft.core.run.undoing import end_unstarted
 from weft.local.concurrent import drive_concurrently, enter, raise_first
 from weft.local.policies import current_policy, dispatch, note_failed, policies_of, policy_of
 from weft.local.policy_driver import PolicyDriver
@@ -33,6 +34,8 @@ def react(run: Run, timers: Timers | None = None) -> None:
     """Run one cycle of *run*; *timers* are those of the loop that does this, if there is one."""
     run.check_context()
     memory = run.memory
+    if memory.undo is not None:
+        end_unstarted(run)
     memory.newly_ready.clear()
     plan = memory.plan
     outer = announced()

@@ -382,6 +382,7 @@ MEMORY: Final[Table] = {
     ),
     "state_queues": optional(Field(_write_queues, _read_queues)),
     "successor": optional(TEXT),
+    "undo": optional(RECORD),
     "unopened": optional(listing(record(Opening, OPENINGS, _opening))),
     "waiting": optional(WAITING),
     "workflow": Field(

@@ -674,10 +674,11 @@ class Runner(BlockingScheduleCommands):
         reason: str = "",
         *,
         component: str | RunnableRef | None = None,
+        undo: bool = True,
         by: str | None = None,
     ) -> None:
-        """Close the run *id*, or cancel one component of it; see :meth:`AsyncRunner.cancel`."""
-        self._do(self._inner.cancel(id, reason, component=component, by=by))
+        """Close the run *id*, and undo what it has done, or cancel one component; see :meth:`AsyncRunner.cancel`."""
+        self._do(self._inner.cancel(id, reason, component=component, undo=undo, by=by))
 
     def set_policies(
         self, id: str | Handle[Any], policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None

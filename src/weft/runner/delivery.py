@@ -150,8 +150,8 @@ class Delivery:
             finish(worker, by)
             await self._lookup.taken(worker)
 
-    async def cancel(self, ref: RunRef, reason: str, by: str | None) -> None:
-        """Cancel the run *ref*, and the children that are cancelled with it."""
+    async def cancel(self, ref: RunRef, reason: str, by: str | None, *, undo: bool) -> None:
+        """Cancel the run *ref*, and the children that are cancelled with it; *undo* says whether they are undone."""
         try:
             worker = await self._lookup.told(ref)
         except RunClosed as closed:
@@ -161,13 +161,13 @@ class Delivery:
             successor = await self._lookup.successor(ref.id)
             if successor is None:
                 raise
-            await self.cancel(RunRef(successor), reason, by)
+            await self.cancel(RunRef(successor), reason, by, undo=undo)
             return
         except RunNotHeld as refused:
-            await self.post(refused, "cancel", ev.RunCancelled(0, reason, by))
+            await self.post(refused, "cancel", ev.RunCancelled(0, reason, by, undo))
             return
         if worker.state != "cancelled":
-            worker.cancel(reason, by)
+            worker.cancel(reason, by, undo=undo)
         if worker.orphans:
             await self._runtime.children.cancel_children(worker)
         else:

@@ -157,9 +157,9 @@ class Handle(RunHandle[Out_co]):
         """Let the run accept no more input, and finish when nothing is left to do."""
         self._given(self._runner.finish(self, by=by))
 
-    def cancel(self, reason: str = "", *, component: Any = None, by: str | None = None) -> None:
-        """Close the run, or cancel one *component* of it; attempts in flight are cancelled or abandoned."""
-        self._given(self._runner.cancel(self, reason, component=component, by=by))
+    def cancel(self, reason: str = "", *, component: Any = None, undo: bool = True, by: str | None = None) -> None:
+        """Close the run, and undo what it has done unless *undo* is False; or cancel one *component* of it."""
+        self._given(self._runner.cancel(self, reason, component=component, undo=undo, by=by))
 
     def _ipython_display_(self) -> None:
         """Show the run in a notebook, in a picture that follows it."""
@@ -223,9 +223,12 @@ class AsyncHandle(RunHandle[Out_co]):
         """Let the run accept no more input, and finish when nothing is left to do."""
         return cast("Awaitable[None]", self._given(self._runner.finish(self, by=by)))
 
-    def cancel(self, reason: str = "", *, component: Any = None, by: str | None = None) -> Awaitable[None]:
-        """Close the run, or cancel one *component* of it; attempts in flight are cancelled or abandoned."""
-        return cast("Awaitable[None]", self._given(self._runner.cancel(self, reason, component=component, by=by)))
+    def cancel(
+        self, reason: str = "", *, component: Any = None, undo: bool = True, by: str | None = None
+    ) -> Awaitable[None]:
+        """Close the run, and undo what it has done unless *undo* is False; or cancel one *component* of it."""
+        cancelling = self._runner.cancel(self, reason, component=component, undo=undo, by=by)
+        return cast("Awaitable[None]", self._given(cancelling))
 
     def _ipython_display_(self) -> None:
         """Show the run in a notebook, in a picture that follows it."""

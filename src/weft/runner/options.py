@@ -47,6 +47,19 @@ def check_choice(name: str, value: object, choices: object) -> None:
         raise InvalidOption(f"{name}={value!r}: use {' or '.join(map(repr, allowed))}")
 
 
+def check_undo(undo: object, component: object) -> None:
+    """
+    Refuse a choice that is none, or one for a single component.
+
+    Raises:
+        InvalidOption: it is.
+    """
+    if not isinstance(undo, bool):
+        raise InvalidOption(f"undo={undo!r:.60}: use True or False")
+    if component is not None and not undo:
+        raise InvalidOption("undo=False is for a whole run; the compensation of a cancelled component is always called")
+
+
 def check_text(name: str, value: object) -> None:
     """
     Refuse what cannot be the name of something in a log.

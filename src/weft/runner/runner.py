@@ -59,6 +59,7 @@ from weft.runner.options import (
     check_deadline,
     check_grace,
     check_seconds,
+    check_undo,
     check_workflow,
 )
 from weft.runner.portability import check_portable
@@ -638,15 +639,23 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
         reason: str = "",
         *,
         component: str | RunnableRef | None = None,
+        undo: bool = True,
         by: str | None = None,
     ) -> None:
         """
-        Close the run *id* for good: attempts in flight are cancelled or abandoned.  A second call changes nothing.
+        Close the run *id* for good: attempts in flight are cancelled or abandoned, and what it has done is undone.
+
+        Sagas that have not completed run their compensations, and so do steps in flight whose policy compensates.  This
+        returns when the request is stored, and the children that are cancelled with the run have it too; ``wait`` and
+        ``result`` return when nothing is left to undo.  Until then the run is not ``cancelled``, and its reason says
+        that it is undoing.  A second call changes nothing, except that ``undo=False`` ends the undoing.  A run with
+        nothing to undo is cancelled at once.
 
         A run has not completed or failed before its ``on_complete`` has returned: until then it can be cancelled.
 
         Args:
             reason: kept in the log.
+            undo: whether compensations run, here and in the children; if not, everything stays as it is.
             component: cancel only what this component is at work on, or waits for; a ref (``runnable.ref()``) names
                 one runnable.  It has failed then, with ``StepCancelled``: it is not retried, its compensation is
                 called, and error routes and sagas apply.
@@ -657,9 +666,11 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
             RunNotHeld: this runner does not drive it.
             RunClosed: it has completed or failed.
             UnknownRunnable: nothing of *component* is ready, in flight or waiting.
+            InvalidOption: *undo* with a *component*, whose compensation is always called.
         """
+        check_undo(undo, component)
         if component is None:
-            await self._delivery.cancel(as_ref(id), reason, by)
+            await self._delivery.cancel(as_ref(id), reason, by, undo=undo)
         else:
             await self._delivery.cancel_steps(as_ref(id), component, reason, by)
 

@@ -194,7 +194,15 @@ class Runtime:
         self.mailbox = Mailbox(store, self.registry, self.loader, self.registry.waking, clock.time, self.may_wait)
         self.streams = StreamHub(store, self.dispatcher.journal, clock.time, table.in_flight)
         self.children = ChildRuns(
-            runner, self.registry, self.creator, self.loader, self.waiters, given, self.streams, parts.other_databases
+            runner,
+            self.registry,
+            self.creator,
+            self.loader,
+            self.waiters,
+            given,
+            self.streams,
+            parts.other_databases,
+            runner._until_finished,  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         )
         self._connect()
         self.dispatcher.residency.check()

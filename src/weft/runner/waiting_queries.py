@@ -20,6 +20,7 @@ from weft.errors import (
     InvalidOption,
     NoInput,
     RunClosed,
+    RunNotFound,
     RunNotHeld,
     RunParked,
     WaitTimeout,
@@ -131,6 +132,28 @@ class WaitingQueries:
                 await changes.listen()  # and look again: it may have changed before
             elif follower is None or not await follower.ask():
                 await change.beyond(number, next(waiting))
+
+    async def _until_finished(self, run: str) -> None:
+        """
+        Wait until *run* has finished, also while it is parked, wherever it is; return if it was deleted.
+
+        Raises:
+            RunNotHeld: no process drives it, and its store does not tell what other processes do with it.
+        """
+        while True:
+            try:
+                async with aclosing(self._seen(RunRef(run))) as seen:
+                    async for found in seen:
+                        if isinstance(found, Worker):
+                            await self._runtime.waiters.left(found)
+                            return
+                        if found.status in FINISHED:
+                            return
+            except RunNotFound:
+                return
+            except RunNotHeld:
+                if not self._runtime.mailbox.is_there:
+                    raise
 
     async def _input_done(self, ref: RunRef) -> Worker | RunRecord:
         """Like :meth:`_awaited`, but for an open run waits only for the input that *ref* names."""

@@ -300,8 +300,19 @@ def _cancelled(run: Run) -> Iterable[Attention]:
     for event in reversed(run.memory.log):
         if isinstance(event, ev.RunCancelled):
             by = f" by {event.by}" if event.by else ""
-            yield Attention("cancelled", f"cancelled{by}", error=event.reason)
+            undone = _undone_names(run) if run.memory.undo is not None else []
+            detail = f"undone: {', '.join(undone)}" if undone else ""
+            if run.memory.is_undoing:
+                yield Attention("running", f"undoing, since it was cancelled{by}", error=event.reason, detail=detail)
+            else:
+                yield Attention("cancelled", f"cancelled{by}", error=event.reason, detail=detail)
             return
+
+
+def _undone_names(run: Run) -> list[str]:
+    """Return the transactions that were undone since the run was cancelled, in the order of their sagas."""
+    sagas = [name for name, component in run.memory.workflow.components.items() if component.kind == "saga"]
+    return [f"{name}.{done}" for name in sagas for done in run.state_of(name).compensated]
 
 
 def _undone(run: Run) -> Iterable[Attention]:

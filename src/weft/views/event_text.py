@@ -167,6 +167,13 @@ def _takeover(event: ev.RunTakenOver, _: Show) -> str:
     return "its owner died" if event.deaths == 1 else f"its owners died {event.deaths} times without progress"
 
 
+def _cancelled(event: ev.RunCancelled, show: Show) -> str:
+    told = _reason(event, show)
+    if not event.undo:
+        return told
+    return f"{told}; what it has done is undone" if told else "what it has done is undone"
+
+
 def _reason(event: Any, _: Show) -> str:
     return f"{event.reason}{_by(event)}" if event.reason else _by(event).removeprefix(", ")
 
@@ -219,7 +226,7 @@ WORDS: Final[dict[type, tuple[str, Callable[[Any, Show], str]]]] = {
     ev.ContinuedFrom: ("continues ", lambda event, _: event.run),
     ev.LogTruncated: ("truncated: ", lambda event, _: f"{count(event.seq, 'event')} before this were removed"),
     ev.StateCarried: ("state ", lambda event, show: show(event.value)),
-    ev.RunCancelled: ("cancelled: ", _reason),
+    ev.RunCancelled: ("cancelled: ", _cancelled),
     UnknownEvent: ("unknown event ", lambda event, _: f"{event.tag!r}, written by a newer Weft"),
 }
 """The words before the details in a sentence, and the details; a test fails if an event is missing here."""

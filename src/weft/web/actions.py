@@ -53,7 +53,7 @@ async def _retry(runner: AsyncRunner | AsyncClient, id: str, form: dict[str, str
 
 
 async def _cancel(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -> None:
-    await runner.cancel(id, form.get("reason", ""), by=by)
+    await runner.cancel(id, form.get("reason", ""), undo=form.get("undo", "yes") != "no", by=by)
 
 
 async def _finish(runner: AsyncRunner, id: str, _: dict[str, str], by: str) -> None:

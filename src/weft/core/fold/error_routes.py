@@ -50,6 +50,10 @@ def carry(memory: Memory, routes: Iterable[Route], fact: Cell, activation: Activ
 
 def carry_nothing(memory: Memory, activation: Activation) -> None:
     """Pass on the inputs of *activation*, which was skipped, with a placeholder for its fact."""
-    node = activation.node
-    nothing = memory.lineage.without_event(Absent(node.name, "skipped"), node.name, activation.scope.address)
-    carry(memory, node.routes, nothing, activation)
+    carry(memory, activation.node.routes, nothing_of(memory, activation), activation)
+
+
+def nothing_of(memory: Memory, activation: Activation) -> Cell:
+    """Return a placeholder for the fact of *activation*, which was skipped."""
+    name = activation.node.name
+    return memory.lineage.without_event(Absent(name, "skipped"), name, activation.scope.address)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, cast
 
 from weft.core import events as ev
 from weft.core.components.state_change import Ignored, StateChange
-from weft.core.fold import batches, error_routes, gates, loops, reads, settling
+from weft.core.fold import batches, error_routes, gates, loops, reads, settling, undoing
 from weft.core.fold.external import completion_awaited, failure_received, runnable_cancelled, token_issued
 from weft.core.fold.live_changes import look_up, replan
 from weft.core.fold.memory import STORY, Memory
@@ -265,6 +265,9 @@ def made(memory: Memory, activation: Activation, event: ev.Production) -> None:
     if node.collect_route is not None:
         batches.gather(node.collect_route, event, scope, activation.order)
     elif node.is_relay:
+        if memory.undo is not None:
+            undoing.went_back(memory, activation, event)
+            return
         if node.taken is not None:
             memory.deliver(node.taken, (event,), (event.seq,), scope, activation.order)
         error_routes.carry(memory, node.routes, event, activation)
@@ -462,6 +465,9 @@ def _delayed(memory: Memory, event: ev.RunnableDelayed) -> None:
 
 def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
     activation = memory.take_waiting((event.component, event.inputs)) or memory.take(event)
+    if memory.undo is not None:
+        undoing.failed(memory, activation, event)
+        return
     routes = error_routes.rescuers(activation.node, event.error) if activation.node.error_routes else []
     if routes:
         failure = memory.lineage.failure(event)
@@ -564,21 +570,15 @@ def _carried(memory: Memory, event: ev.StateCarried) -> None:
     memory.carry(node, event)
 
 
-def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
-    memory.cancelled = event.reason
-    memory.ready.clear()
-    memory.newly_ready.clear()
-    memory.waiting = memory.newly_waiting = memory.signals = memory.external = None
-    memory.unopened = memory.blocked = memory.state_queues = memory.dispatched = memory.attempts = memory.letters = None
-
-
 def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
     letter = memory.take_dead_letter(event)
     if memory.skipped is None:
         memory.skipped = {}
     memory.skipped[event.component] = None
     activation = letter or memory.take_waiting((event.component, event.inputs)) or memory.take(event)
-    if activation.node.is_relay:
+    if memory.undo is not None:
+        undoing.went_back(memory, activation, error_routes.nothing_of(memory, activation))
+    elif activation.node.is_relay:
         error_routes.carry_nothing(memory, activation)
     elif letter is not None:
         memory.discard_dead_letter(letter)
@@ -636,7 +636,7 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.ContinuedFrom: _continues,
     ev.LogTruncated: _truncated,
     ev.StateCarried: _carried,
-    ev.RunCancelled: _cancelled,
+    ev.RunCancelled: undoing.cancelled,
     ev.RunRetried: _revised,
     ev.RunForked: _revised,
     ev.RunUpgraded: _revised,

@@ -75,6 +75,7 @@ class Memory:
         "skipped",
         "state_queues",
         "successor",
+        "undo",
         "unopened",
         "waiting",
         "workflow",
@@ -130,7 +131,9 @@ class Memory:
         self.letters: dict[Key, Letter] | None = None
         """The activations that failed for good and are kept to be retried; nodes that wait for them keep waiting."""
         self.cancelled: str | None = None
-        """Why the run was cancelled, if it was."""
+        """Why the run was cancelled, if it was; it may be undone still."""
+        self.undo: ev.RunCancelled | None = None
+        """The cancellation after which nothing but compensations runs; None if there was none."""
         self.successor: str | None = None
         """The run that continues from the state of this one, if there is one."""
         self.is_ending = False
@@ -160,7 +163,7 @@ class Memory:
     @property
     def status(self) -> Status:
         """The status of the run, as far as its log says it."""
-        if self.cancelled is not None:
+        if self.cancelled is not None and not self.is_undoing:
             return "cancelled"
         if self.successor is not None:
             return "completed"
@@ -173,6 +176,11 @@ class Memory:
         if not self.is_ending:
             return "idle"
         return "failed" if self.failures else "completed"
+
+    @property
+    def is_undoing(self) -> bool:
+        """Whether the run was cancelled, and something of it is still to be undone."""
+        return self.undo is not None and bool(self.ready or self.waiting or self.letters)
 
     @property
     def waiting_for(self) -> list[str]:
@@ -379,7 +387,7 @@ class Memory:
     def admit(self, activation: Activation) -> None:
         """Offer *activation*, as soon as everything that it reads has settled and its node is free."""
         node = activation.node
-        if node.readings:
+        if node.readings and self.undo is None:  # else nothing settles any more
             missing = 0
             for reading in node.readings:
                 unit = reading.unit

@@ -45,8 +45,8 @@ class Child(Protocol):
         """Return everything that has happened in it."""
         ...
 
-    def cancel(self, reason: str = "") -> Any:
-        """Close it."""
+    def cancel(self, reason: str = "", *, undo: bool = True) -> Any:
+        """Close it, and undo what it has done unless *undo* is False."""
         ...
 
 

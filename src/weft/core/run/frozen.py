@@ -63,7 +63,7 @@ class FrozenMemory(Memory):
         self.needs_context, self.has_deadlines, self.adding = live.needs_context, live.has_deadlines, ()
         self.received, self.rules, self.notified = live.received, live.rules, live.notified
         self.cancelled, self.is_ending, self.redacted = live.cancelled, live.is_ending, live.redacted
-        self.successor = live.successor
+        self.successor, self.undo = live.successor, live.undo
         self.produced = _beginnings(live.produced, lineage, "produced")
         self.keyed = None if live.keyed is None else _beginnings(live.keyed, lineage, "keyed")
         if isinstance(known.absent, ColdList) and lineage.history is not None:
@@ -105,6 +105,11 @@ class FrozenMemory(Memory):
     def status(self) -> Status:
         """The status of the run as it was then."""
         return self._status
+
+    @property
+    def is_undoing(self) -> bool:
+        """Whether something of the run, which was cancelled, was still to be undone then."""
+        return self.undo is not None and self._status != "cancelled"
 
     @property
     def dead_letters(self) -> list[ev.RunnableFailed]:

@@ -287,7 +287,8 @@ class Queries(Drawable):
             letters = [
                 each.event for each in (self.memory.letters or {}).values() if each.activation.node.owner == name
             ]
-            return saga_status(node.component, name, self.memory.lineage, letters)
+            has_ended = self.memory.undo is not None and not self.memory.is_undoing
+            return saga_status(node.component, name, self.memory.lineage, letters, has_ended=has_ended)
         if state.by_key:
             return {key: change.state for key, change in self.memory.state_changes(node).items()}
         states = self.memory.produced.get(name)

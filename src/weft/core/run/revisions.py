@@ -76,7 +76,7 @@ class Revisions(Controls):
         check_text_or_none("by", by)
         memory = self.memory
         named = which if isinstance(which, str | ev.RunnableFailed | None) else self._name_of(which)
-        failed = halted(memory, named, until)
+        failed = halted(memory, named, until) if memory.cancelled is None else Retried((), frozenset())
         known = self._letters(which, until)
         if not known and not failed.failures and not failed.again:
             if which is None and not memory.failures:

@@ -289,7 +289,8 @@ class Run(Phases, Generic[Out_co]):
             InvalidSignal: its value does not fit; the run has not changed.
             RunClosed: the run has finished.
         """
-        if (status := self.status) in ("completed", "failed", "cancelled"):
+        status = self.status if self.memory.cancelled is None else "cancelled"
+        if status in ("completed", "failed", "cancelled"):
             raise RunClosed(self.id, self.memory.cancelled or "", status=status)
         now = self._time()
         begin_waits(self, now)

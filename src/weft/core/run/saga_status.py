@@ -17,12 +17,15 @@ from weft.core.components.saga_outcome import SagaOutcome, retrace
 from weft.core.lineage.lineage import Lineage
 
 
-def saga_status(saga: Saga, name: str, lineage: Lineage, stuck: Iterable[ev.RunnableFailed] = ()) -> SagaOutcome:
+def saga_status(
+    saga: Saga, name: str, lineage: Lineage, stuck: Iterable[ev.RunnableFailed] = (), *, has_ended: bool = False
+) -> SagaOutcome:
     """
     Return the progress of *saga*, which is called *name*, in the request that was active last.
 
     Args:
         stuck: the failures that are kept as dead letters; a request that has one of them takes precedence.
+        has_ended: whether the run was cancelled and is undone: then the saga has no event that says how it ended.
     """
     nodes, undoable = saga.nodes(name), saga.undoable()
     compensations = {f"{name}.{deed.undo_name}" for deed in saga.deeds.values() if deed.undo is not None}
@@ -40,5 +43,7 @@ def saga_status(saga: Saga, name: str, lineage: Lineage, stuck: Iterable[ev.Runn
             values.append(lineage.failure(event).value)
         elif isinstance(event, ev.RunnableSkipped):
             values.append(Absent(event.component, "skipped"))
-        return retrace(nodes, undoable, values).outcome(stuck=is_stuck, over=False)
+        history = retrace(nodes, undoable, values)
+        is_undone = has_ended and history.failure is not None and not history.remaining
+        return history.outcome(stuck=is_stuck, over=is_undone)
     return SagaOutcome("pending")

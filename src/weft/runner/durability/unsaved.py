@@ -61,6 +61,7 @@ class UnsavedLog:
         "_is_usual",
         "_link",
         "_lone",
+        "_reason",
         "_repeats_values",
         "_run",
         "_segment",
@@ -112,6 +113,8 @@ class UnsavedLog:
         """When the run was created; None until its first append."""
         self.status: RunStatus | None = status
         """The status of the run in the store."""
+        self._reason: str | None = "" if status is None else None
+        """The reason that the store has; None if this was not written from here."""
         self._counts: tuple[int, int] | None = None
         """How many failures and dead letters the store knows of; None if this was not written from here."""
         self.acknowledged = stored
@@ -318,6 +321,7 @@ class UnsavedLog:
             rare["tasks"] = tuple(self._tasks)
         # The record goes with a snapshot: it says where the log was at least, so that a tail that was cut off is found.
         is_known = status == self.status and counts == self._counts and not is_over and written is None
+        is_known = is_known and reason == self._reason
         append = Append(  # with more than fifteen of them CPython makes a dict first, which takes four times as long
             run=memory.run_id,
             expected=known,
@@ -394,6 +398,7 @@ class UnsavedLog:
             return
         if append.status is not None:
             self.status, self._counts = append.status, (append.failures, append.dead_letters)
+            self._reason = append.reason
         if self._encoded:
             for seq in [seq for seq in self._encoded if seq <= self.acknowledged]:
                 del self._encoded[seq]

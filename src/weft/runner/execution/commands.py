@@ -77,7 +77,7 @@ def known_input(worker: Worker, key: str | None) -> int | None:
         RunClosed, RunParked: as :func:`take_input`.
         InvalidOption: *key* is not text.
     """
-    worker.check_open()
+    worker.check_takes_more()
     memory = worker.run.memory
     if key is not None:
         check_text("key", key)
@@ -98,8 +98,8 @@ def finish(worker: Worker, by: str | None) -> None:
         RunClosed, RunParked: as ``Worker.check_open``.
     """
     memory = worker.run.memory
-    if worker.state == "cancelled" or not memory.is_ending or worker.lost is not None:
-        worker.check_open()
+    if memory.cancelled is not None or not memory.is_ending or worker.lost is not None:
+        worker.check_takes_more()
     if not memory.is_ending:
         check_text_or_none("by", by)
         record(memory, ev.RunFinished(len(memory.log) + 1, by))
@@ -116,7 +116,7 @@ def take_signal(worker: Worker, name: str, value: Any, *, key: str | None = None
         UnencodableValue: the value could not be stored.
         RunClosed, RunParked: as :func:`take_input`.
     """
-    worker.check_open()
+    worker.check_takes_more()
     if worker.state == "parked":
         raise RunParked(worker.id, worker.reason)
     if needs_encoding(value):
@@ -161,7 +161,7 @@ def redefine(worker: Worker, change: Callable[[Run], object]) -> None:
         DefinitionError: it would not work; then nothing has changed.
         RunClosed, RunParked: as ``Worker.check_open``.
     """
-    worker.check_open()
+    worker.check_takes_more()
     change(worker.run)
     worker.told()
 

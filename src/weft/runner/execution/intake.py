@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.core.fold.scope import Activation
 from weft.core.run.runnable import bind
+from weft.core.run.undoing import end_unstarted
 from weft.core.run.waits import begin_waits, fire_timer
 from weft.runner.execution.external import announce_attempt, take_failure
 from weft.runner.execution.inflight import InFlight
@@ -26,6 +27,8 @@ def queue_ready(worker: Worker) -> None:
     worker.expect_attempts()
     if worker.upcoming is not None:  # it is not alone any more
         queue_upcoming(worker, worker.upcoming)
+    if memory.undo is not None:
+        end_unstarted(worker.run, worker.timing())
     offered, memory.newly_ready = memory.newly_ready, []
     if worker.options.hooks is not None and worker.options.hooks.transform is not None:
         offered = _transformed(worker, offered)

@@ -49,13 +49,32 @@ def is_to_call_back(worker: Worker) -> bool:
 
 def status_to_store(worker: Worker) -> RunStatus:
     """Return the status to store: ``running`` or ``waiting`` as long as the run needs a runner to continue."""
-    if worker.state in ("parked", "cancelled"):
-        return "running" if worker.orphans else worker.state
+    if worker.state == "cancelled":
+        return "running" if worker.orphans else "cancelled"
+    if worker.state == "parked":  # a process that resumes runs by itself has to tell the children
+        return "running" if worker.orphans and not worker.has_told_children else "parked"
     if worker.only_waits:
         return "waiting"
     if not worker.is_idle or worker.owes_notice:
         return "running"
     return worker.state if worker.state in FINISHED else "idle"
+
+
+def reason_to_store(worker: Worker) -> str:
+    """Return the reason to store: what a run waits for that was cancelled, and is undone except for its children."""
+    if worker.state != "cancelled" or not worker.orphans or worker.run.memory.undo is None:
+        return worker.reason
+    children = ", ".join(map(repr, worker.orphans[:_NAMED])) + ", …" * (len(worker.orphans) > _NAMED)
+    return f"{text_of_undoing(worker.run)}; it waits for its children {children}"
+
+
+def text_of_undoing(run: Run) -> str:
+    """Return why *run* is still running, or waits, after it was cancelled; empty if it was not."""
+    undo = run.memory.undo
+    if undo is None:
+        return ""
+    by = f" by {undo.by}" if undo.by else ""
+    return f"undoing, since it was cancelled{by}: {undo.reason or 'no reason given'}"
 
 
 def has_news(run: Run) -> bool:
@@ -105,9 +124,10 @@ def text_of_failures(run: Run) -> str:
     return f"{first.component!r} failed: {first.error.type}: {first.error.message:.200}{more}"
 
 
-def orphans(run: Run) -> tuple[str, ...]:
-    """Return the children that are cancelled with *run*; none as long as it is not."""
+def orphans(run: Run, *, is_cancelled: bool | None = None) -> tuple[str, ...]:
+    """Return the children that are cancelled with *run*; none as long as it is not, or is not about to be."""
     memory = run.memory
-    if memory.cancelled is None or memory.children is None:
+    is_over = memory.cancelled is not None if is_cancelled is None else is_cancelled
+    if not is_over or memory.children is None:
         return ()
     return tuple(child for child, event in memory.children.items() if event.with_parent)

@@ -67,12 +67,15 @@ from weft.runner.execution.status import (
     has_news,
     is_to_call_back,
     orphans,
+    reason_to_store,
     status_to_store,
     stuck,
     text_of_failures,
+    text_of_undoing,
 )
 from weft.runner.execution.straight_lane import NO_LANES, end_straight, goes_straight, start_upcoming
 from weft.runner.execution.taken_over import TakenOver
+from weft.runner.execution.undoing import NOTHING_TO_UNDO, retry_stuck, to_undo
 from weft.runner.execution.worker_life import LIFE, PRESENCE, Life, Presence
 from weft.runner.options import RunOptions
 from weft.telemetry import bus
@@ -109,6 +112,10 @@ class Owner(Protocol):
         """Load the history of the run of *worker*, and call *then*."""
         ...
 
+    def replace(self, worker: Worker) -> None:
+        """The run of *worker*, which was parked and drives nothing more, goes on: build the next worker of it."""
+        ...
+
     def crashed(self, worker: Worker, error: BaseException) -> None:
         """*worker* has raised *error*."""
         ...
@@ -124,6 +131,7 @@ class Worker:
         "at_once",
         "attempts",
         "dispatcher",
+        "has_told_children",
         "heard",
         "id",
         "is_in_lane",
@@ -193,7 +201,7 @@ class Worker:
         """Takes its runnables from their slot to their outcome; made for the first that is in flight."""
         known = "running" if unsaved is None else run.memory.status
         self.state: RunStatus = known if known in FINISHED else "running"
-        self.reason = run.memory.cancelled or ""
+        self.reason = text_of_undoing(run) or run.memory.cancelled or ""
         self.lost: Exception | None = None
         """Why nothing can be written any more; set by :meth:`lose`."""
         self.period = 0
@@ -230,8 +238,10 @@ class Worker:
         """Whether on_complete is still to be called, now that the run is idle."""
         self.heard = 0
         """The number of the last message that it has taken from its inbox."""
-        self.orphans = orphans(run) if self.state == "cancelled" and self.unsaved.status != "cancelled" else ()
+        self.orphans = () if self.unsaved.status == "cancelled" else orphans(run)
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
+        self.has_told_children = False
+        """Whether all of these know that they are cancelled."""
         self.is_opening = False
         """Whether another turn is scheduled, to make more elements of a large collection ready."""
         self.taken_over: TakenOver | None = None
@@ -353,6 +363,8 @@ class Worker:
         """The run has something new to do: an input, or the retry of a dead letter."""
         self.period += 1
         self.report.busy()
+        if self.run.memory.is_undoing:
+            self.reason = text_of_undoing(self.run)
         if self.options.on_complete is not None:
             self.owes_notice = True
         self.told()
@@ -413,6 +425,18 @@ class Worker:
         if self.lost is not None:
             raise RunParked(self.id, self.reason) from self.lost
 
+    def check_takes_more(self) -> None:
+        """
+        Refuse what a run that is being undone does not take, besides what :meth:`check_open` refuses.
+
+        Raises:
+            RunClosed: the run has finished, or was cancelled and is being undone.
+            RunParked: as :meth:`check_open`.
+        """
+        self.check_open()
+        if self.run.memory.cancelled is not None:
+            raise RunClosed(self.id, self.run.memory.cancelled)
+
     def checkpoint(self) -> None:
         """Write everything that has happened."""
         self.dispatcher.journal.note(self)
@@ -439,11 +463,11 @@ class Worker:
         self._give_up(kept | set(self.queue.in_state("committing")))
         return list(self.queue.by_key.values())
 
-    def abandon(self) -> None:
-        """Abandon all runnables in flight; that uses up no attempt."""
+    def abandon(self, kept: Container[InFlight] = ()) -> None:
+        """Abandon all runnables in flight except those *kept*; that uses up no attempt."""
         if self.dispatcher.scheduler is not None and self.life != "crashed":
             advance_all(self)
-        self._give_up()
+        self._give_up(kept)
 
     def _give_up(self, kept: Container[InFlight] = ()) -> None:
         """Abandon the runnables in flight except those *kept*; the last places in a rate are the cheapest to return."""
@@ -486,11 +510,12 @@ class Worker:
         self.state, self.reason, self.is_settled = "parked", reason, True
         self.checkpoint()
 
-    def cancel(self, reason: str, by: str | None = None) -> None:
+    def cancel(self, reason: str, by: str | None = None, *, undo: bool = True) -> None:
         """
-        Close the run: nothing more happens.
+        Close the run: nothing more happens, except that what it has done is undone, if *undo* says so (ADR 61).
 
         A run that has nothing left to do but its on_complete is not stored as finished yet, and can be cancelled.
+        One that is being undone goes on with that; without *undo*, it ends at once.
 
         Raises:
             RunClosed, RunParked: as :meth:`check_open`.
@@ -500,15 +525,35 @@ class Worker:
         check_text_or_none("reason", reason)
         check_text_or_none("by", by)
         memory = self.run.memory
+        if undo and memory.cancelled is not None:
+            return
         self.report.busy()
-        self.abandon()
-        record(memory, ev.RunCancelled(len(memory.log) + 1, reason, by))
-        self.state, self.reason, self.owes_notice = "cancelled", reason, False
+        work = to_undo(self) if undo else NOTHING_TO_UNDO
+        self.abandon(work.kept)
+        family = orphans(self.run, is_cancelled=True)
+        undoes = undo and (work.is_something or bool(family))
+        record(memory, ev.RunCancelled(len(memory.log) + 1, reason, by, undoes, work.stopped))
+        self.owes_notice, self.orphans, self.has_told_children = False, family, False
+        if work.is_something:
+            self._undo(by)
+            return
+        self.state, self.reason = "cancelled", memory.cancelled or ""
         if self.life == "driving":  # callers that wait for on_complete, which is not called any more, are told too
             self.is_settled = False
-        self.orphans = orphans(self.run)
         self.checkpoint()
         self._update_state()
+
+    def _undo(self, by: str | None) -> None:
+        """Start what undoes the run, also if it was parked."""
+        retry_stuck(self, by)
+        self.reason = text_of_undoing(self.run)
+        if self.life != "driving" and self.state == "parked":
+            self.checkpoint()
+            self.owner.replace(self)
+            return
+        self.state = "running"
+        self.checkpoint()
+        self.told()
 
     def noticed(self, period: int) -> None:
         """Record that on_complete was called for everything up to *period*."""
@@ -650,6 +695,8 @@ class Worker:
 
     def _rest(self) -> None:
         """Tell the owner that the run is settled, unless it knows; a run that has finished was concluded before."""
+        if self.orphans and self.state == "cancelled" and self.run.memory.undo is not None:
+            return  # it is undone in its children
         if not self.is_settled and self.life == "driving":
             self.is_settled = True
             self.queue.rest()
@@ -669,6 +716,8 @@ class Worker:
         """Set the state of the run and its reason, now that nothing is left to do."""
         self.reason = stuck(self.run)
         self.state = "parked" if self.reason else self.run.memory.status
+        if self.state == "cancelled":  # it is undone
+            self.reason, self.owes_notice = self.run.memory.cancelled or "", False
         if self.state == "failed":
             self.reason = text_of_failures(self.run)
 
@@ -751,7 +800,8 @@ class Worker:
         if self.life != "driving" and self.is_idle and self.state in ("running", "waiting"):
             self._conclude()  # the last of it has ended while the run was stopped
         try:
-            append = self.unsaved.append("running" if is_busy else status_to_store(self), self.reason, at, most)
+            status: RunStatus = "running" if is_busy else status_to_store(self)
+            append = self.unsaved.append(status, reason_to_store(self), at, most)
         except HistoryNotLoaded:  # the outcome of the run is in the history
             self.dispatcher.journal.hold(self)
             self.owner.load_history(self, self.checkpoint, lambda: self.dispatcher.journal.rejoin(self))

@@ -22,7 +22,7 @@ from weft.runner.jobs import decision, rows
 from weft.runner.jobs.decision import Change, Job, Operation, OperationKind, Place, RunFilter, reason_of, skip_reason
 from weft.runner.jobs.loop import JobRunStore
 from weft.runner.jobs.rows import JobStatus
-from weft.runner.options import Time, as_statuses, as_time, check_choice, check_listing, check_text
+from weft.runner.options import Time, as_statuses, as_time, check_choice, check_listing, check_text, check_undo
 from weft.runner.runtime import Runtime
 
 T = TypeVar("T")
@@ -133,6 +133,7 @@ class JobCommands:
         since: Time | None = None,
         everything: bool = False,
         reason: str = "",
+        undo: bool = True,
         component: str | None = None,
         name: str | None = None,
         value: Any = None,
@@ -153,6 +154,7 @@ class JobCommands:
             since: only runs that were created at this time or later.
             everything: required if none of these is given.
             reason: of a cancel: why, for the log.
+            undo: of a cancel: whether the runs undo what they have done.
             component: of a retry: only the failures of this component.
             name: of a signal: its name.
             value: of a signal: its value.
@@ -167,11 +169,11 @@ class JobCommands:
         chosen = _chosen(operation, workflow, status, failed, since)
         if chosen.is_everything and not everything:
             raise InvalidOption("bulk() without a filter is about all runs: name some, or say everything=True")
-        _check_arguments(operation, reason, component, name, value)
+        _check_arguments(operation, reason, undo, component, name, value)
         job = uuid.uuid4().hex[:12] if id is None else id
         check_text("id", job)
         now = self._runtime.dispatcher.clock.time()
-        asked = Operation(kind=operation, reason=reason, component=component or "", name=name or "", by=by)
+        asked = Operation(kind=operation, reason=reason, undo=undo, component=component or "", name=name or "", by=by)
         told = replace(asked, message=rows.message_of(job, asked, value, now))
         stores = await self._job_stores()
         return rows.status_of(
@@ -361,13 +363,14 @@ def _listed(chosen: RunFilter) -> dict[str, Any]:
 
 
 def _check_arguments(
-    operation: OperationKind, reason: str, component: str | None, name: str | None, value: Any
+    operation: OperationKind, reason: str, undo: object, component: str | None, name: str | None, value: Any
 ) -> None:
     """Refuse arguments of another operation."""
+    check_undo(undo, None)
     if operation == "signal":
         check_text("name", name)
-    given = {
-        "cancel": [("reason", reason or None)],
+    given: dict[str, list[tuple[str, Any]]] = {
+        "cancel": [("reason", reason or None), ("undo", None if undo else undo)],
         "retry": [("component", component)],
         "signal": [("name", name), ("value", value)],
     }

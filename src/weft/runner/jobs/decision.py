@@ -37,6 +37,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     kind: OperationKind
     reason: str = ""
     """Of a cancel: why, for the log."""
+    undo: bool = True
+    """Of a cancel: whether compensations run."""
     component: str = ""
     """Of a retry: only the failures of this component; empty for all."""
     name: str = ""

@@ -98,7 +98,7 @@ def message_of(job: str, operation: Operation, value: Any, at: float) -> bytes:
     """
     match operation.kind:
         case "cancel":
-            return encode_message(ev.RunCancelled(0, operation.reason, operation.by))
+            return encode_message(ev.RunCancelled(0, operation.reason, operation.by, operation.undo))
         case "finish":
             return encode_message(ev.RunFinished(0, operation.by))
         case "signal":

@@ -15,9 +15,9 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from weft.core import events as ev
 from weft.core.fold.fold import record
@@ -27,7 +27,7 @@ from weft.core.functions.references import MISSING
 from weft.core.functions.reports import Reporter
 from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, NoRun, RunnerClosed, RunNotFound
+from weft.errors import InvalidOption, NoRun, RunnerClosed, RunNotFound, WeftError
 from weft.log import check_encodable
 from weft.ports.store import FINISHED
 from weft.runner.checkpoints import on_complete
@@ -63,9 +63,20 @@ class OtherDatabases(Protocol):
         """Start the child *id*; return the client that can wait for it, and the run."""
         ...
 
-    async def cancel(self, id: str, reason: str) -> bool:
+    async def cancel(self, id: str, reason: str, *, undo: bool) -> bool:
         """Tell the child *id* that it is cancelled; return False if there is none."""
         ...
+
+
+class _Told(NamedTuple):
+    """A child that was told that it is cancelled."""
+
+    orphans: tuple[str, ...]
+    """Its children that are cancelled with it."""
+    is_undone: bool
+    """Whether nothing of itself is left to undo."""
+    is_here: bool = True
+    """Whether this runner drives it."""
 
 
 class ChildRuns:
@@ -84,6 +95,7 @@ class ChildRuns:
         given: Given,
         reporter: Reporter,
         other_databases: OtherDatabases | None,
+        until_finished: Callable[[str], Awaitable[None]],
     ) -> None:
         """
         Start children with *runner*.
@@ -91,14 +103,17 @@ class ChildRuns:
         Args:
             reporter: takes the progress and the streams of steps.
             other_databases: starts children that are given an id, in a fleet.
+            until_finished: waits until a run has finished, wherever it is.
         """
         self._runner, self._registry, self._waiters, self._given = runner, registry, waiters, given
         self._creator, self._loader = creator, loader
         self.reporter: Reporter | None = reporter
         """Takes the progress and the streams of steps."""
-        self._other_databases = other_databases
+        self._other_databases, self._until_finished = other_databases, until_finished
         self._cancelling: dict[str, asyncio.Task[None]] = {}
         """By cancelled parent: the task that cancels its children."""
+        self._awaiting: dict[str, asyncio.Task[None]] = {}
+        """By cancelled parent: the task that waits for its children to be undone."""
 
     def open(self) -> None:
         """Get ready, in the loop of the runner."""
@@ -106,7 +121,7 @@ class ChildRuns:
 
     def close(self) -> None:
         """Stop cancelling children; that continues when their parents are resumed."""
-        for task in self._cancelling.values():
+        for task in (*self._cancelling.values(), *self._awaiting.values()):
             task.cancel()
 
     # -- starting --------------------------------------------------------------------------------
@@ -239,7 +254,7 @@ class ChildRuns:
 
     async def cancel_children(self, parent: Worker) -> None:
         """
-        Cancel the children that are cancelled with *parent*, and their children.
+        Cancel the children that are cancelled with *parent*, and their children; what is undone is not waited for.
 
         Raises:
             RunOwned: another process that is alive has one of them; all others are cancelled.
@@ -265,43 +280,79 @@ class ChildRuns:
         task.add_done_callback(_report)
 
     async def _cancel_all(self, parent: Worker) -> None:
-        """Cancel all descendants, one by one, since they may form a cycle; then store their status, last one first."""
+        """
+        Cancel all descendants, one by one, since they may form a cycle; then store their status, last one first.
+
+        A run whose children are being undone gets its status when they have theirs.
+        """
         await self._waiters.durable(parent, len(parent.run.memory.log))
+        undo, undoing = parent.run.memory.undo is not None, dict[str, None]()
         family: dict[str, tuple[str, ...]] = {parent.id: parent.orphans}
         line, failed = deque((child, parent.id) for child in parent.orphans), dict[str, Exception]()
         while line:
             child, whose = line.popleft()
             if child not in family and child not in failed:
                 try:
-                    family[child] = await self._cancel(child, f"its parent {whose!r} was cancelled")
-                    line.extend((orphan, child) for orphan in family[child])
+                    told = await self._cancel(child, f"its parent {whose!r} was cancelled", undo=undo)
+                    family[child] = told.orphans
+                    line.extend((orphan, child) for orphan in told.orphans)
+                    if not told.is_undone:
+                        undoing[child] = None
                 except Exception as error:  # noqa: BLE001 - one that cannot be cancelled must not save the others
                     failed[child] = error
-        unfinished = set(failed)
+        parent.has_told_children = not failed
+        unfinished = {*failed, *undoing}
         for run, orphans in reversed(family.items()):
             if unfinished.isdisjoint(orphans):
                 await self._finish(run, orphans)
             else:
                 unfinished.add(run)
+        if undoing:
+            self._await_undone(parent.id, undoing)
         for why in failed.values():
             why.add_note(f"run {parent.id!r} is cancelled, and so are all that go with it and can be; try again later")
             raise why
 
-    async def _cancel(self, child: str, reason: str) -> tuple[str, ...]:
+    def _await_undone(self, parent: str, children: Iterable[str]) -> None:
+        """Look at *parent* again when *children*, of it or of its children, are undone."""
+        if parent not in self._awaiting:
+            task = self._awaiting[parent] = self._loop.create_task(self._undone(parent, tuple(children)))
+            task.add_done_callback(_report)
+
+    async def _undone(self, parent: str, children: Iterable[str]) -> None:
+        try:
+            for child in children:
+                await self._until_finished(child)
+        finally:
+            del self._awaiting[parent]
+        worker = self._registry.get(parent)
+        if worker is not None and worker.accepts:
+            await self.cancel_children(worker)
+
+    async def _cancel(self, child: str, reason: str, *, undo: bool) -> _Told:
         """Cancel *child*, and return those of its children that are cancelled with it."""
         try:
-            return await self._loader.visit(child, partial(self._cancelled, reason))
+            told = await self._loader.visit(child, partial(self._cancelled, reason, undo))
         except RunNotFound:
-            if self._other_databases is None or not await self._other_databases.cancel(child, reason):
+            if self._other_databases is None or not await self._other_databases.cancel(child, reason, undo=undo):
                 _log.debug("run %r was never started, or is deleted", child)
-            return ()
+            return _Told((), is_undone=True)
+        if not told.is_undone and not told.is_here:
+            try:
+                await self._loader.resume(child, None, RunOptions())
+            except WeftError as error:
+                _log.error("run %r was cancelled with its parent, and cannot be undone here: %s", child, error)
+        return told
 
-    async def _cancelled(self, reason: str, worker: Worker) -> tuple[str, ...]:
+    async def _cancelled(self, reason: str, undo: bool, worker: Worker) -> _Told:
+        is_here = self._registry.get(worker.id) is worker
         if worker.state not in FINISHED:
-            worker.cancel(reason)
+            if not is_here and undo:
+                worker.stop()  # it only writes
+            worker.cancel(reason, undo=undo)
         worker.checkpoint()  # it may have finished, and not be written
         await self._waiters.durable(worker, len(worker.run.memory.log))
-        return worker.orphans
+        return _Told(worker.orphans, is_undone=worker.state in FINISHED, is_here=is_here)
 
     async def _finish(self, run: str, orphans: tuple[str, ...]) -> None:
         """Store the status *cancelled* of *run*, now that its *orphans* are cancelled."""
@@ -311,7 +362,8 @@ class ChildRuns:
     async def _finished(self, worker: Worker) -> None:
         worker.orphans = ()
         worker.checkpoint()
-        await self._waiters.stored(worker, "cancelled")
+        if worker.state == "cancelled":  # else it is undone itself
+            await self._waiters.stored(worker, "cancelled")
 
 
 _LONGEST = 255

@@ -180,7 +180,7 @@ def is_due(worker: Worker, began: int) -> bool:
     after, memory = worker.options.continue_after, worker.run.memory
     if after is None or len(memory.log) < max(after, 2 * began):
         return False
-    return worker.state in ("idle", "waiting") and not memory.is_ending
+    return worker.state in ("idle", "waiting") and not memory.is_ending and memory.cancelled is None
 
 
 def check_continuable(worker: Worker) -> None:
@@ -191,7 +191,7 @@ def check_continuable(worker: Worker) -> None:
         RunBusy: there is.
         RunClosed, RunParked: as ``Worker.check_open``.
     """
-    worker.check_open()
+    worker.check_takes_more()
     memory = worker.run.memory
     if worker.state == "parked":
         raise RunParked(worker.id, worker.reason)

@@ -327,7 +327,10 @@ class RunLoader:
         if self._registry.get(worker.id) is worker and worker.accepts:
             await self.write(worker)
             if not worker.has_left:  # else there was only its end to write
-                await self._take_over(worker.id, worker.run.workflow, worker.options, strict=False, graph="any")
+                was_parked = worker.state == "parked"
+                await self._take_over(
+                    worker.id, worker.run.workflow, worker.options, strict=False, was_parked=was_parked, graph="any"
+                )
 
     async def write(self, worker: Worker) -> None:
         """Write the unsaved events of *worker*, which is about to be replaced."""

@@ -260,6 +260,10 @@ class RunRegistry:
         """*worker* has raised *error*: rebuild it, or park its run."""
         self.supervisor.crashed(worker, error)
 
+    def replace(self, worker: Worker) -> None:
+        """The run of *worker*, which was parked, goes on: build the next worker of it."""
+        self.supervisor.replace(worker)
+
     def over(self, worker: Worker) -> None:
         """The run of *worker* has finished, and was released: it leaves."""
         if self._workers.get(worker.id) is worker:

@@ -59,7 +59,14 @@ class Supervisor:
         if len(recent) > MOST:
             self._park(worker, f"its worker crashed {len(recent)} times: {type(error).__name__}: {text_of(error)}")
             return
-        pause = PAUSE * 2 ** (len(recent) - 1)
+        self._start(worker, PAUSE * 2 ** (len(recent) - 1))
+
+    def replace(self, worker: Worker) -> None:
+        """Build the next worker of a run that was parked, and goes on; *worker* drives nothing more."""
+        if not self._is_closed and worker.id not in self._tasks:
+            self._start(worker, 0.0)
+
+    def _start(self, worker: Worker, pause: float) -> None:
         restart = self._restart(worker, pause)
         task = asyncio.get_running_loop().create_task(restart, name=f"weft-restart-{worker.id}")
         self._tasks[worker.id] = task
