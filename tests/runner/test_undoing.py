@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from weft import Policy, Run, Runner, Saga, Workflow, each, step, wait_for
+from weft import Policy, Run, Runner, Saga, Workflow, current, each, step, wait_for
 from weft.core import events as ev
-from weft.errors import NoSuchLetter, RunClosed, RunParked, StepCancelled
+from weft.errors import NoSuchLetter, RunClosed, RunParked, StepCancelled, TokenExpired
 from weft.stores import SQLiteStore
 
 
@@ -358,3 +358,26 @@ def test_undoing_continues_in_the_next_process(tmp_path: Path, trip: Trip) -> No
 
     undone = [event.component for event in log if isinstance(event, ev.ReactionOccurred)]
     assert len(undone) == len(set(undone)) == 4
+
+
+def test_what_waits_outside_is_stopped_and_undone(runner: Runner) -> None:
+    asked, tokens, undone = threading.Event(), list[str](), list[Any]()
+    trip = Saga("trip")
+    trip.transaction(lambda request, results: "seat", name="book", compensate=lambda r, results: undone.append(results))
+
+    def ask(request: Any, results: Any) -> None:
+        tokens.append(current().token)
+        asked.set()
+
+    trip.transaction(ask, compensate=None)
+    external = Policy(execution_mode="external")
+    handle = runner.start(Workflow("travel", trip, policies=[("trip.ask", external)]), 1)
+    assert asked.wait(60)
+    runner.wait_until(handle, lambda run: run.status == "waiting")
+
+    handle.cancel("no time")
+
+    assert handle.wait().status == "cancelled"
+    assert undone == [{"book": "seat"}]
+    with pytest.raises((TokenExpired, RunClosed)):
+        runner.complete(tokens[0], 1)

@@ -166,8 +166,7 @@ class Delivery:
         except RunNotHeld as refused:
             await self.post(refused, "cancel", ev.RunCancelled(0, reason, by, undo))
             return
-        if worker.state != "cancelled":
-            worker.cancel(reason, by, undo=undo)
+        worker.cancel(reason, by, undo=undo)
         if worker.orphans:
             await self._runtime.children.cancel_children(worker)
         else:

@@ -145,7 +145,8 @@ class WaitingQueries:
                 async with aclosing(self._seen(RunRef(run))) as seen:
                     async for found in seen:
                         if isinstance(found, Worker):
-                            await self._runtime.waiters.left(found)
+                            if not found.has_left:
+                                await self._runtime.waiters.left(found)
                             return
                         if found.status in FINISHED:
                             return

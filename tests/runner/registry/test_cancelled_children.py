@@ -11,8 +11,8 @@ from callers import T, ended, started
 from parents import careless, parent_of
 from weather import GatedStore, SlowStore, double, runner_on, until_nothing_moves, virtually
 
-from weft import Runnable, Workflow, context, current, step
-from weft.errors import OwnershipLost, RunnerClosed, RunNotFound, RunOwned, StoreUnavailable, UnwrittenEvents
+from weft import AsyncRunner, Runnable, Saga, Workflow, context, current, step
+from weft.errors import OwnershipLost, RunnerClosed, RunNotFound, RunOwned, RunParked, StoreUnavailable, UnwrittenEvents
 from weft.stores import MemoryStore
 from weft.testing.wrapping import WrappedStore
 
@@ -265,3 +265,141 @@ async def test_that_children_could_not_be_cancelled_is_logged_if_the_caller_is_n
         await until_nothing_moves()
 
         assert "could not be cancelled: run 'child' is held by another process" in caplog.text
+
+
+class Booking:
+    """A saga that books, and then waits until a test lets it go on; what was undone."""
+
+    def __init__(self) -> None:
+        self.begun, self.undoing, self.may_undo = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.done: list[str] = []
+        self.failures = 0
+
+    def workflow(self) -> Workflow:
+        saga = Saga("booking")
+        saga.transaction(self._book, name="book", compensate=self._give_back)
+        saga.transaction(self._pay, name="pay", compensate=None)
+        return Workflow("booking", saga)
+
+    async def _book(self, request: Any, results: Any) -> str:
+        self.done.append("booked")
+        return "seat"
+
+    async def _give_back(self, request: Any, results: Any) -> None:
+        self.undoing.set()
+        await self.may_undo.wait()
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no answer")
+        self.done.append("given back")
+
+    async def _pay(self, request: Any, results: Any) -> None:
+        self.begun.set()
+        await asyncio.Event().wait()
+
+
+@virtually
+async def test_the_parent_is_cancelled_when_its_child_is_undone() -> None:
+    booking = Booking()
+    async with AsyncRunner(MemoryStore()) as runner:
+        handle = await runner.start(parent_of(booking.workflow(), id="c"), 5, id="p")
+        await booking.begun.wait()
+        await runner.cancel("p", "enough", by="Ada")
+        await booking.undoing.wait()
+        before = {record.id: (record.status, record.reason) for record in await runner.runs()}
+        booking.may_undo.set()
+        await handle.wait()
+        after = {record.id: record.status for record in await runner.runs()}
+
+    assert before == {
+        "p": ("running", "undoing, since it was cancelled by Ada: enough; it waits for its children 'c'"),
+        "c": ("running", "undoing, since it was cancelled: its parent 'p' was cancelled"),
+    }
+    assert after == {"p": "cancelled", "c": "cancelled"}
+    assert booking.done == ["booked", "given back"]
+
+
+@virtually
+async def test_children_undo_nothing_if_their_parent_does_not() -> None:
+    booking = Booking()
+    async with AsyncRunner(MemoryStore()) as runner:
+        await runner.start(parent_of(booking.workflow(), id="c"), 5, id="p")
+        await booking.begun.wait()
+        await runner.cancel("p", "enough", undo=False)
+        after = {record.id: record.status for record in await runner.runs()}
+
+    assert after == {"p": "cancelled", "c": "cancelled"}
+    assert booking.done == ["booked"]
+
+
+@virtually
+async def test_a_second_cancel_without_undo_ends_the_undoing_of_the_children_too() -> None:
+    booking = Booking()
+    async with AsyncRunner(MemoryStore()) as runner:
+        await runner.start(parent_of(booking.workflow(), id="c"), 5, id="p")
+        await booking.begun.wait()
+        await runner.cancel("p", "enough")
+        await booking.undoing.wait()
+        await runner.cancel("p", "leave it", undo=False)
+        after = {record.id: record.status for record in await runner.runs()}
+
+    assert after == {"p": "cancelled", "c": "cancelled"}
+    assert booking.done == ["booked"]
+
+
+@virtually
+async def test_a_child_that_is_stuck_holds_up_its_parent_until_it_is_retried() -> None:
+    booking = Booking()
+    booking.failures = 1
+    booking.may_undo.set()
+    async with AsyncRunner(MemoryStore()) as runner:
+        handle = await runner.start(parent_of(booking.workflow(), id="c"), 5, id="p")
+        await booking.begun.wait()
+        await runner.cancel("p", "enough")
+        with pytest.raises(RunParked):
+            await runner.wait("c")
+        before = {record.id: record.status for record in await runner.runs()}
+        await runner.retry("c")
+        await handle.wait()
+        after = {record.id: record.status for record in await runner.runs()}
+
+    assert before == {"p": "running", "c": "parked"}
+    assert after == {"p": "cancelled", "c": "cancelled"}
+
+
+@virtually
+async def test_a_child_that_is_not_here_is_brought_back_to_be_undone() -> None:
+    booking = Booking()
+    booking.may_undo.set()
+    async with AsyncRunner(MemoryStore()) as runner:
+        runner.register(booking.workflow())
+        handle = await runner.start(parent_of(booking.workflow(), id="c"), 5, id="p")
+        await booking.begun.wait()
+        await runner.stop("c", grace=0)
+        await runner.cancel("p", "enough")
+        await handle.wait()
+        after = {record.id: record.status for record in await runner.runs()}
+
+    assert after == {"p": "cancelled", "c": "cancelled"}
+    assert booking.done == ["booked", "given back"]
+
+
+@virtually
+async def test_undoing_a_family_continues_after_a_crash() -> None:
+    booking, store = Booking(), MemoryStore()
+    async with AsyncRunner(store) as runner:
+        await runner.start(parent_of(booking.workflow(), id="c"), 5, id="p")
+        await booking.begun.wait()
+        await runner.cancel("p", "enough")
+        await booking.undoing.wait()
+        await runner.stop("p", grace=0)
+        await runner.stop("c", grace=0)
+    booking.may_undo.set()
+    async with AsyncRunner(store) as runner:
+        runner.register(parent_of(booking.workflow(), id="c"), booking.workflow())
+        await runner.resume_all()
+        await runner.wait("p")
+        after = {record.id: record.status for record in await runner.runs()}
+
+    assert after == {"p": "cancelled", "c": "cancelled"}
+    assert booking.done == ["booked", "given back"]

@@ -11,7 +11,7 @@ import pytest
 from callers import started
 from weather import GatedStore, LoopClock, Refuses, runner_on, stored_log, until_nothing_moves, virtually
 
-from weft import AsyncRunner, Policy, Run, Workflow, step, wait_for
+from weft import AsyncRunner, Policy, Run, Saga, Workflow, step, wait_for
 from weft.core.events import RunTakenOver
 from weft.errors import RunParked
 from weft.executors import TaskExecutor
@@ -574,3 +574,56 @@ def test_a_run_whose_callback_kills_its_process_is_parked(strategy: Any) -> None
     record = look(store, lambda store: store.find("a"))
     assert (record.status, "while on_complete was in flight" in record.reason) == ("parked", True)
     assert taken_over(store, "a") == [(1, ""), (2, "")]
+
+
+# -- cancelled -----------------------------------------------------------------------------------------
+
+
+def deadly_order() -> Workflow:
+    """Return a workflow with a saga whose second transaction is called ``order.fatal``."""
+
+    def call(name: str) -> Callable[[Any, Any], Any]:
+        def do(request: Any, results: Any) -> str:
+            executed[name] += 1
+            return name
+
+        return do
+
+    order = Saga("order")
+    order.transaction(call("take"), name="take", compensate=call("give back"))
+    order.transaction(call("fatal"), name="fatal", compensate=None)
+    return Workflow("fatal", order)
+
+
+@pytest.mark.parametrize("by", ["the process that has parked it", "another one"])
+def test_a_run_that_is_parked_is_undone_when_it_is_cancelled(by: str) -> None:
+    order, store = deadly_order(), MemoryStore()
+
+    def lasts(runnable: Any) -> float:
+        return FOREVER if runnable.component == "order.fatal" else 0.1
+
+    def lives(act: Callable[[AsyncRunner], Awaitable[Any]]) -> Any:
+        async def known(runner: AsyncRunner) -> Any:
+            runner.register(order)
+            return await act(runner)
+
+        return life(store, known, lasts=lasts)
+
+    async def cancelled(runner: AsyncRunner) -> None:
+        if by == "another one":
+            await runner.cancel("a", "it is deadly")
+            await runner.resume("a")
+        else:
+            await everything(runner)
+            assert (await runner.find("a")).status == "parked"
+            await runner.cancel("a", "it is deadly")
+
+    lives(lambda runner: runner.start(order, 1, id="a"))
+    for _ in range(2 if by != "another one" else 3):
+        lives(everything)
+    lives(cancelled)
+
+    record = look(store, lambda store: store.find("a"))
+    assert (record.status, record.reason) == ("cancelled", "it is deadly")
+    assert executed["give back"] == 1
+    assert executed["fatal"] == (3 if by != "another one" else 4), "a resumed run starts, and then reads its inbox"

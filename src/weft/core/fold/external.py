@@ -69,12 +69,6 @@ class ExternalAttempts:
         attempt.token, attempt.failed = None, event
         attempt.failures += 1
 
-    def keep(self, key: Key, attempt: ExternalAttempt) -> None:
-        """Let *attempt*, of another table, be the one at *key*."""
-        self._by_key[key] = attempt
-        if attempt.token is not None:
-            self._by_token[attempt.token] = key
-
     def drop(self, key: Key) -> None:
         """Forget the attempt at *key*: it has ended, and it is decided what follows."""
         attempt = self._by_key.pop(key, None)

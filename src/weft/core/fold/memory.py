@@ -180,7 +180,7 @@ class Memory:
     @property
     def is_undoing(self) -> bool:
         """Whether the run was cancelled, and something of it is still to be undone."""
-        return self.undo is not None and bool(self.ready or self.waiting or self.letters)
+        return self.undo is not None and bool(self.ready or self.letters)
 
     @property
     def waiting_for(self) -> list[str]:

@@ -51,9 +51,8 @@ def _keep(memory: Memory, event: ev.RunCancelled) -> None:
     stopped = {(component, inputs): attempt for component, inputs, attempt in event.stopped}
     for key in stopped:
         memory.at(key)  # it may be an element that is not in *ready* yet
-    waits, letters = memory.waiting or {}, memory.letters or {}
+    letters = memory.letters or {}
     attempts, dispatched = memory.attempts or {}, memory.dispatched or {}
-    outside = {} if memory.external is None else memory.external.attempts()
     pending = [each for each in _pending(memory) if each.key in stopped or has_undo(each.node)]
     _drop(memory)
     memory.letters = {key: each for key, each in letters.items() if each.activation.node.undoes} or None
@@ -63,15 +62,9 @@ def _keep(memory: Memory, event: ev.RunCancelled) -> None:
         if not activation.node.undoes:
             attempt = handed_out[key] = stopped.get(key, NOT_STARTED)
             external.fail(key, ev.RunnableCancelled(event.seq, *key, event.reason, attempt, by=event.by))
-        else:
-            if key in outside:
-                external.keep(key, outside[key])
-            if key in dispatched:
-                handed_out[key] = dispatched[key]
-        if activation.node.undoes and key in waits:
-            memory.keep_waiting(waits[key])
-        else:
-            _offer(memory, activation)
+        elif key in dispatched:
+            handed_out[key] = dispatched[key]
+        _offer(memory, activation)
     undone = {each.key for each in pending if each.node.undoes}
     memory.attempts = {key: each for key, each in attempts.items() if key in undone} or None
     memory.dispatched, memory.external = handed_out or None, external or None

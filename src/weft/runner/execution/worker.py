@@ -520,13 +520,13 @@ class Worker:
         Raises:
             RunClosed, RunParked: as :meth:`check_open`.
         """
-        if not is_to_call_back(self):
+        memory = self.run.memory
+        if memory.cancelled is not None and (undo or memory.undo is None or not self.is_undoing):
+            return
+        if self.state != "cancelled" and not is_to_call_back(self):
             self.check_open()
         check_text_or_none("reason", reason)
         check_text_or_none("by", by)
-        memory = self.run.memory
-        if undo and memory.cancelled is not None:
-            return
         self.report.busy()
         work = to_undo(self) if undo else NOTHING_TO_UNDO
         self.abandon(work.kept)
@@ -542,6 +542,11 @@ class Worker:
             self.is_settled = False
         self.checkpoint()
         self._update_state()
+
+    @property
+    def is_undoing(self) -> bool:
+        """Whether the run was cancelled, and something is still to be undone, perhaps in its children."""
+        return self.run.memory.is_undoing or (bool(self.orphans) and self.run.memory.undo is not None)
 
     def _undo(self, by: str | None) -> None:
         """Start what undoes the run, also if it was parked."""

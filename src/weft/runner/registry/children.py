@@ -262,9 +262,9 @@ class ChildRuns:
         """
         if parent.orphans:
             task = self._cancelling.get(parent.id)
-            if task is None:
+            if task is None or task.done():
                 task = self._cancelling[parent.id] = self._loop.create_task(self._cancel_all(parent))
-                task.add_done_callback(lambda _: self._cancelling.pop(parent.id, None))
+                task.add_done_callback(partial(self._ended, parent.id))
             try:
                 await asyncio.wait([task])
             except asyncio.CancelledError:  # the caller does not wait for the end
@@ -273,6 +273,12 @@ class ChildRuns:
             if task.cancelled():
                 raise RunnerClosed
             task.result()
+            if parent.orphans and not parent.has_told_children:  # another caller has chosen otherwise meanwhile
+                await self.cancel_children(parent)
+
+    def _ended(self, parent: str, task: asyncio.Task[None]) -> None:
+        if self._cancelling.get(parent) is task:
+            del self._cancelling[parent]
 
     def orphaned(self, parent: Worker) -> None:
         """A cancelled *parent* was brought back, whose children may not be cancelled yet."""
@@ -300,7 +306,7 @@ class ChildRuns:
                         undoing[child] = None
                 except Exception as error:  # noqa: BLE001 - one that cannot be cancelled must not save the others
                     failed[child] = error
-        parent.has_told_children = not failed
+        parent.has_told_children = not failed and undo == (parent.run.memory.undo is not None)
         unfinished = {*failed, *undoing}
         for run, orphans in reversed(family.items()):
             if unfinished.isdisjoint(orphans):
@@ -323,6 +329,8 @@ class ChildRuns:
         try:
             for child in children:
                 await self._until_finished(child)
+        except RunnerClosed:  # this continues when the parent is resumed
+            return
         finally:
             del self._awaiting[parent]
         worker = self._registry.get(parent)
@@ -332,7 +340,7 @@ class ChildRuns:
     async def _cancel(self, child: str, reason: str, *, undo: bool) -> _Told:
         """Cancel *child*, and return those of its children that are cancelled with it."""
         try:
-            told = await self._loader.visit(child, partial(self._cancelled, reason, undo))
+            told = await self._loader.visit(child, partial(self._cancelled, reason, undo=undo))
         except RunNotFound:
             if self._other_databases is None or not await self._other_databases.cancel(child, reason, undo=undo):
                 _log.debug("run %r was never started, or is deleted", child)
@@ -344,9 +352,9 @@ class ChildRuns:
                 _log.error("run %r was cancelled with its parent, and cannot be undone here: %s", child, error)
         return told
 
-    async def _cancelled(self, reason: str, undo: bool, worker: Worker) -> _Told:
+    async def _cancelled(self, reason: str, worker: Worker, *, undo: bool = True) -> _Told:
         is_here = self._registry.get(worker.id) is worker
-        if worker.state not in FINISHED:
+        if worker.state not in ("completed", "failed"):
             if not is_here and undo:
                 worker.stop()  # it only writes
             worker.cancel(reason, undo=undo)

@@ -428,8 +428,7 @@ def _fail(worker: Worker, event: ev.FailureReceived, _: str) -> None:
 
 
 def _cancel(worker: Worker, event: ev.RunCancelled, _: str) -> None:
-    if worker.state != "cancelled":
-        worker.cancel(event.reason, event.by, undo=event.undo)
+    worker.cancel(event.reason, event.by, undo=event.undo)
 
 
 def _cancel_steps(worker: Worker, event: ev.RunnableCancelled, _: str) -> None:
