@@ -14,7 +14,9 @@ import pytest
 from kinds import KINDS, Kind, summary
 from msgspec.structs import replace
 
-from weft import AsyncRunner, Run
+from weft import AsyncRunner, Run, Saga, Workflow
+from weft.core.fold import undoing as undoing_of_the_fold
+from weft.core.fold.external import ExternalAttempts
 from weft.runner import every_n
 from weft.runner.checkpoints import Checkpoints, every_cycle, manual, on_complete, pipelined
 from weft.testing import Report, Scenario, Trial, simulate
@@ -191,3 +193,61 @@ def test_a_crash_at_any_append_of_a_run_with_snapshots_changes_nothing(
     assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
     assert {report.lives for report in crashed} == {2}
     assert "cannot be used" not in caplog.text, "a snapshot was there and the log was read"
+
+
+# -- a run that is cancelled ---------------------------------------------------------------------------
+
+
+def undoing(undone: list[int]) -> Trial:
+    """Return what has to be simulated: a saga whose last transaction takes long, and which says what was undone."""
+    trip = Saga("trip")
+    trip.transaction(lambda request, results: "seat", name="book", compensate=lambda q, results: undone.append(1))
+    trip.transaction(lambda request, results: "room", name="stay", compensate=lambda q, results: undone.append(2))
+    trip.transaction(lambda request, results: "paid", name="pay", compensate=None)
+    return Trial(Workflow("travel", trip), (1,))
+
+
+def cancelled_in_time(scenario: Scenario) -> tuple[int, Report]:
+    """Return a seed in which the run is cancelled when both transactions are done, and its report."""
+    for seed in range(1, 200):
+        undone: list[int] = []
+        trial = undoing(undone)
+        report = simulate(seed, lambda _, trial=trial: trial, scenario=scenario)
+        assert not report.problems, str(report)
+        if undone == [2, 1]:
+            return seed, report
+    raise AssertionError("no run was cancelled in time")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_a_crash_at_any_append_of_a_run_that_is_cancelled_leaves_nothing_to_undo(strategy: Checkpoints) -> None:
+    scenario = Scenario(strategy=strategy, cancels=1.0, ends="input")
+    seed, undisturbed = cancelled_in_time(scenario)
+    reports = []
+    for number in range(1, undisturbed.writes + 1):
+        for moment in MOMENTS:
+            trial = undoing([])
+            scenario_of = replace(scenario, dies=(number, moment))
+            reports.append(simulate(seed, lambda _, trial=trial: trial, scenario=scenario_of))
+
+    assert [str(report) for report in reports if report.problems] == []
+
+
+def test_a_transaction_that_is_not_undone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = Scenario(cancels=1.0, ends="input")
+    seed, _ = cancelled_in_time(scenario)
+    monkeypatch.setattr(undoing_of_the_fold, "went_back", lambda *_: None)
+
+    report = simulate(seed, lambda _: undoing([]), scenario=scenario)
+
+    assert any("trip.stay.undo has not undone what was done" in each for each in report.problems), str(report)
+
+
+def test_what_starts_although_its_run_was_cancelled_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = Scenario(cancels=1.0, ends="input")
+    seed, _ = cancelled_in_time(scenario)
+    monkeypatch.setattr(ExternalAttempts, "fail", lambda *_: None)
+
+    report = simulate(seed, lambda _: undoing([]), scenario=scenario)
+
+    assert any("was started after cancelling the run was acknowledged" in each for each in report.problems)

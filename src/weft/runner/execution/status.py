@@ -124,10 +124,11 @@ def text_of_failures(run: Run) -> str:
     return f"{first.component!r} failed: {first.error.type}: {first.error.message:.200}{more}"
 
 
-def orphans(run: Run, *, is_cancelled: bool | None = None) -> tuple[str, ...]:
-    """Return the children that are cancelled with *run*; none as long as it is not, or is not about to be."""
-    memory = run.memory
-    is_over = memory.cancelled is not None if is_cancelled is None else is_cancelled
-    if not is_over or memory.children is None:
-        return ()
-    return tuple(child for child, event in memory.children.items() if event.with_parent)
+def orphans(run: Run) -> tuple[str, ...]:
+    """Return the children that are cancelled with *run*; none as long as it is not."""
+    return () if run.memory.cancelled is None else children_with(run)
+
+
+def children_with(run: Run) -> tuple[str, ...]:
+    """Return the children that would be cancelled with *run*."""
+    return tuple(child for child, event in (run.memory.children or {}).items() if event.with_parent)

@@ -64,6 +64,7 @@ from weft.runner.execution.large_values import encode_rest
 from weft.runner.execution.reporting import Reporter
 from weft.runner.execution.run_queue import MOST_SPREAD, UNNOTED, RunQueue
 from weft.runner.execution.status import (
+    children_with,
     has_news,
     is_to_call_back,
     orphans,
@@ -530,10 +531,9 @@ class Worker:
         self.report.busy()
         work = to_undo(self) if undo else NOTHING_TO_UNDO
         self.abandon(work.kept)
-        family = orphans(self.run, is_cancelled=True)
-        undoes = undo and (work.is_something or bool(family))
+        undoes = undo and (work.is_something or bool(children_with(self.run)))
         record(memory, ev.RunCancelled(len(memory.log) + 1, reason, by, undoes, work.stopped))
-        self.owes_notice, self.orphans, self.has_told_children = False, family, False
+        self.owes_notice, self.orphans, self.has_told_children = False, orphans(self.run), False
         if work.is_something:
             self._undo(by)
             return
@@ -693,7 +693,8 @@ class Worker:
             if self.queue.barrier == UNNOTED and self.taken_over is not None:
                 self.taken_over.note("")
             return
-        if self.options.checkpoints.at_idle and not self.is_stored:
+        writes = self.options.checkpoints.at_idle or self.state == "cancelled"  # which cancel() has promised
+        if writes and not self.is_stored:
             self.checkpoint()
         else:
             self._rest()

@@ -65,6 +65,8 @@ class AttemptLog:
         self._patient = trial.patient
         self._repairable, self._breakable = trial.repairable, trial.repairable | trial.losable
         self._sagas = {name for name, component in trial.workflow.components.items() if component.kind == "saga"}
+        nodes = trial.workflow.compiled.nodes
+        self._compensations = {name for name, node in nodes.items() if getattr(node, "undoes", False)}
         self._limits = LimitChecks(scenario, but=trial.repairable)
         self.executions: list[Execution] = []
         self.problems: list[str] = []
@@ -89,7 +91,9 @@ class AttemptLog:
         self._closed: set[int] = set()
         """The lives that ended with a close: all their events are stored."""
         self.cancelled: set[str] = set()
-        """The runs whose cancellation was acknowledged, and the children that are cancelled with them."""
+        """The runs that were reported as cancelled, and the children that are cancelled with them."""
+        self.undoing: set[str] = set()
+        """The runs whose cancellation was acknowledged: from then on nothing but compensations starts."""
         self.amended: Counter[str] = Counter()
         """By run: how many retries of dead letters with another input were acknowledged."""
         self._starts: dict[str, list[tuple[int, int]]] = {}
@@ -287,6 +291,8 @@ class AttemptLog:
             self.problems.append(f"{name} was started when {new.durable} events were durable")
         if new.run in self.cancelled:
             self.problems.append(f"{name} was started after the run was cancelled")
+        elif new.run in self.undoing and new.component not in self._compensations:
+            self.problems.append(f"{name} was started after cancelling the run was acknowledged")
         status = self._seen.statuses.get(new.run)
         if status in ("completed", "failed") and new.run not in self._reopened:
             self.problems.append(f"{name} was started after the run had finished: {status}")

@@ -402,13 +402,15 @@ class Clients:
         await self._callers.made(lambda: via.cancel(run, "enough", by=tag))
         if via is not runner:
             self._accepted(run, "cancel", tag, is_remote=True)
-            await self._reaches_its_end(runner, store, run)
+        else:
+            self._attempts.undoing.add(run)
+        await self._reaches_its_end(runner, store, run)
         self._tell(f"{run} cancelled")
         await self._cancelled(store, run)
 
     async def _reaches_its_end(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
         """
-        Wait until a run is cancelled, as a message in its inbox says.
+        Wait until a run is cancelled that was told to be, and undone; what is stuck is tried again.
 
         Raises:
             RunClosed: it has finished before.
@@ -421,6 +423,8 @@ class Clients:
                 raise RunClosed(run, status=status)
             if run not in runner:  # another client has stopped it
                 await runner.resume(run, workflow=self._workflow, **self._options())
+            elif stored.status == "parked" and run in self._attempts.undoing:
+                await runner.retry(run)
             await asyncio.sleep(1.0)
         self.problems.append(f"{run}: it was told to be cancelled, and is not")
 

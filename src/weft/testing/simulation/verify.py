@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from weft.core import events as ev
+from weft.core.components.saga import Saga
 from weft.core.fold.fold import record
 from weft.core.run.run import Run
 from weft.core.run.runnable import bind
@@ -36,7 +37,7 @@ def examine(stored: Stored, trial: Trial, scenario: Scenario, attempts: AttemptL
     if record.status not in wanted:
         problems.append(f"its status is {record.status!r} ({record.reason}), not {' or '.join(sorted(wanted))}")
     if is_cancelled:
-        return problems
+        return [*problems, *_not_undone(run)]
     problems += differences(record, run)
     if run.is_runnable:
         problems.append(f"something is left to do: {run.prepare()}")
@@ -48,6 +49,27 @@ def examine(stored: Stored, trial: Trial, scenario: Scenario, attempts: AttemptL
     problems += _History(run, trial, scenario, attempts).problems()
     if not problems and scenario.deadline != TIGHT:
         problems += trial.check(run)
+    return problems
+
+
+def _not_undone(run: Run) -> list[str]:
+    """Return which transactions of *run*, which was cancelled so that it is undone, were not compensated."""
+    log = run.log()
+    place = next((event.seq for event in log if isinstance(event, ev.RunCancelled) and event.undo), None)
+    if place is None or not isinstance(log[0], ev.WorkflowDefined):
+        return []
+    ended = {(event.component, event.inputs) for event in log[place:] if isinstance(event, ev.ReactionOccurred | ev.RunnableSkipped)}
+    problems: list[str] = []
+    for component, inputs in Run.from_log(log[: place - 1], context=run.context).memory.open_all():
+        owner, _, part = component.rpartition(".")
+        saga = run.workflow.components.get(owner)
+        if not isinstance(saga, Saga) or part not in saga.deeds:
+            continue
+        done = list(saga.deeds.values())[: list(saga.deeds).index(part)]
+        for deed in (each for each in done if each.undo is not None):
+            name = f"{owner}.{deed.undo_name}"
+            if not any(other == name and known[: len(inputs)] == inputs for other, known in ended):
+                problems.append(f"{name} has not undone what was done at {inputs} when the run was cancelled")
     return problems
 
 
