@@ -34,6 +34,7 @@ SECTIONS = {
             "retry-and-limit",
             "transactional-steps",
             "wait-for-the-outside",
+            "cancel-a-run",
             "serve-from-fastapi",
             "agent-loop",
             "etl-over-files",

@@ -132,7 +132,10 @@ MEANINGS = {
 }
 
 STATES = {
-    "running": ("something can be done", "`send`, `finish` if it is open"),
+    "running": (
+        "something can be done; if its reason says `undoing`, it was cancelled, and only compensations run",
+        "`send`, `finish` if it is open",
+    ),
     "waiting": (
         "all remaining work waits for a time, a signal, a person or a limit",
         "`signal`, `complete`; `send`, `finish` if it is open",
@@ -144,15 +147,28 @@ STATES = {
         "finished; something failed, and no error route, fallback or skip handled it",
         "`retry`, `upgrade`, `discard`",
     ),
-    "cancelled": ("closed before its work was done", "nothing: this is final"),
+    "cancelled": ("closed before its work was done, and undone unless `undo=False` was said", "nothing: this is final"),
 }
+CANCELLED = {
+    "running": "or `waiting`, `idle`, `parked`: it was not cancelled",
+    "undoing": "`running`, with a reason that says who has cancelled it and why; only compensations run",
+    "parked": "a compensation failed for good: `retry` or `discard` it, or `cancel` with `undo=False`",
+    "cancelled": "nothing is left to undo, also in the children that go with the run",
+}
+CANCELLED_MOVES = [
+    ("running", "undoing", "cancel"),
+    ("running", "cancelled", "nothing to undo"),
+    ("undoing", "cancelled", "all undone"),
+    ("undoing", "parked", "undoing fails"),
+    ("parked", "cancelled", "undo=False"),
+]
 MOVES = [
     ("waiting", "running", "something comes"),
     ("idle", "running", "something comes"),
     ("running", "parked", "a person must look"),
     ("running", "completed", "all done"),
     ("running", "failed", "failure unhandled"),
-    ("running", "cancelled", "cancel"),
+    ("running", "cancelled", "cancel, all undone"),
 ]
 BACK = [
     ("running", "waiting", "all that is left waits"),
@@ -493,7 +509,7 @@ def states() -> str:
     run = (
         "## A run\n\n![the states of a run, and what leads from one to the next](pictures/run-states.svg)\n\n"
         + table(("status", "means", "accepts"), [(f"`{name}`", *said) for name, said in STATES.items()])
-        + "\n\n`cancel` leads from every state but `completed` and `failed` to `cancelled`. A run that is started with its "
+        + "\n\n`cancel` leads from every state but `completed` and `failed` to `cancelled`, when all is undone. A run that is started with its "
         "input finishes by itself; a run that is started without input, or with `open=True`, stays open until "
         "`finish`, and is `idle` in between. [The runner](runner.md#the-states-of-a-run) says more.\n\n"
         "```python\nfrom weft import Runner, Workflow, "
@@ -511,6 +527,7 @@ def states() -> str:
         )
     )
     others = (
+        drawn("A run that is cancelled", "cancelled-run", "state", CANCELLED),
         drawn("A saga", "saga", "`run.state_of(saga).status`", SAGA),
         drawn("A job", "job", "state of [a job](../how-to/fleet.md#many-runs-at-once)", JOB),
         drawn("A worker of a fleet", "worker", "state in `weft workers`", WORKER),
@@ -533,6 +550,12 @@ def pictures() -> dict[str, str]:
     machines: dict[str, tuple[str, Iterable[str], list[tuple[str, str, str]], list[tuple[str, str, str]]]] = {
         "run": ("a run", STATES, MOVES, BACK),
         "component": ("a component", COMPONENT_STATES, COMPONENT_MOVES, COMPONENT_BACK),
+        "cancelled-run": (
+            "a run that is cancelled",
+            CANCELLED,
+            CANCELLED_MOVES,
+            [("parked", "undoing", "retry, discard")],
+        ),
         "saga": ("a saga", SAGA, SAGA_MOVES, [("stuck", "compensating", "retry")]),
         "job": ("a job", JOB, JOB_MOVES, JOB_BACK),
         "worker": ("a worker of a fleet", WORKER, WORKER_MOVES, WORKER_BACK),
