@@ -236,6 +236,16 @@ def test_a_request_to_cancel_is_left_with_its_reason(bank: Any) -> None:
     assert (cancelled.reason, cancelled.by) == ("too late", "ada")
 
 
+@pytest.mark.parametrize(("option", "undoes"), [([], True), (["--undo"], True), (["--no-undo"], False)])
+def test_a_request_to_cancel_says_whether_the_run_is_undone(bank: Any, option: list[str], undoes: bool) -> None:
+    bank.command("cancel", "asks", *option)
+
+    with Runner(bank.file) as runner:
+        (message,) = runner.unread("asks")
+    assert isinstance(message, ev.RunCancelled)
+    assert message.undo is undoes
+
+
 def test_a_failed_run_is_retried_here_to_its_end(bank: Any) -> None:
     said = bank.command("retry", "bad", "--import", "bank")
 

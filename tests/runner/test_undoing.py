@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 
 from weft import Policy, Run, Runner, Saga, Workflow, current, each, step, wait_for
 from weft.core import events as ev
-from weft.errors import NoSuchLetter, RunClosed, RunParked, StepCancelled, TokenExpired
+from weft.errors import InvalidOption, NoSuchLetter, RunClosed, RunParked, StepCancelled, TokenExpired
 from weft.stores import SQLiteStore
+from weft.testing import TestRunner
+from weft.views.attention import attention
+from weft.views.event_text import sentence
 
 
 class Trip:
@@ -286,6 +290,58 @@ def test_a_compensation_in_flight_is_not_interrupted(runner: Runner, trip: Trip)
     assert trip.done == ["flight", "hotel", "no hotel", "no flight"]
 
 
+@pytest.mark.parametrize("given", ["no", None, 1])
+def test_the_choice_is_true_or_false(runner: Runner, given: Any) -> None:
+    handle = runner.start(Workflow("w", wait_for("go")), 1)
+
+    with pytest.raises(InvalidOption, match="use True or False"):
+        handle.cancel(undo=given)
+    with pytest.raises(InvalidOption, match="is for a whole run"):
+        handle.cancel(component="go", undo=False)
+    handle.cancel()
+
+
+def test_pages_and_logs_say_that_it_was_undone_since_it_was_cancelled(runner: Runner, trip: Trip) -> None:
+    trip.may_undo.clear()
+    handle = runner.start(trip.workflow(), "Rome")
+    assert trip.begun.wait(60)
+    handle.cancel("no time", by="Ada")
+    assert trip.undoing.wait(60)
+    (before,) = [
+        line for line in attention(runner.get(handle.id), runner.find(handle.id), now=0.0) if "undoing" in line.text
+    ]
+    trip.may_undo.set()
+    run = handle.wait()
+
+    (after,) = [line for line in attention(run, runner.find(handle.id), now=0.0) if line.text.startswith("cancelled")]
+    assert (before.state, before.text, before.error) == ("running", "undoing, since it was cancelled by Ada", "no time")
+    assert (after.state, after.text, after.detail) == (
+        "cancelled",
+        "cancelled by Ada",
+        "undone: trip.hotel, trip.flight",
+    )
+    (event,) = [event for event in run.log() if isinstance(event, ev.RunCancelled)]
+    assert str(sentence(event)) == "cancelled: no time, by Ada; what it has done is undone"
+    assert "trip.pay = Failure('trip.pay', weft.errors.StepCancelled" in str(run.explain("trip.no_flight"))
+
+
+def test_a_test_runner_undoes_on_virtual_time() -> None:
+    done: list[str] = []
+    trip = Saga("trip")
+    trip.transaction(lambda request, results: "seat", name="book", compensate=lambda r, results: done.append("undone"))
+
+    async def pay(request: Any, results: Any) -> None:
+        await asyncio.Event().wait()
+
+    trip.transaction(pay, compensate=None)
+    with TestRunner() as runner:
+        handle = runner.start(Workflow("travel", trip), 1, id="r")
+        handle.cancel("no time")
+
+        assert handle.status() == "cancelled"
+        assert done == ["undone"]
+
+
 def test_every_element_undoes_its_own(runner: Runner) -> None:
     begun, go_on, undone = threading.Barrier(4), threading.Event(), list[Any]()
     saga = Saga("order")
@@ -338,11 +394,12 @@ def test_a_run_that_no_process_drives_is_undone_when_it_is_resumed(tmp_path: Pat
     assert handle.id == "r"
 
 
-def test_undoing_continues_in_the_next_process(tmp_path: Path, trip: Trip) -> None:
+@pytest.mark.parametrize("snapshot_every", [None, 1])
+def test_undoing_continues_in_the_next_process(tmp_path: Path, trip: Trip, snapshot_every: int | None) -> None:
     path = tmp_path / "runs.db"
     trip.may_undo.clear()
     with Runner(SQLiteStore(path)) as first:
-        first.start(trip.workflow(), "Rome", id="r")
+        first.start(trip.workflow(), "Rome", id="r", snapshot_every=snapshot_every)
         assert trip.begun.wait(60)
         first.cancel("r", "no time", by="Ada")
         assert trip.undoing.wait(60)

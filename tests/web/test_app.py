@@ -220,6 +220,20 @@ def test_a_cancelled_run_says_by_whom_and_why(client: TestClient, file: Path) ->
         assert (event.reason, event.by) == ("too late", "local")
 
 
+@pytest.mark.parametrize(("form", "undoes"), [({}, True), ({"undo": "no"}, False)])
+def test_a_run_is_undone_when_it_is_cancelled_unless_the_form_says_otherwise(
+    client: TestClient, file: Path, form: dict[str, str], undoes: bool
+) -> None:
+    token = form_token(client, "/runs/asks")
+
+    client.post("/runs/asks/cancel", data={"weft_form": token, **form})
+
+    with Runner(file) as runner:
+        (message,) = runner.unread("asks")
+    assert isinstance(message, ev.RunCancelled)
+    assert message.undo is undoes
+
+
 external = Workflow(
     "external",
     step(lambda x: current().token, name="ask") >> step(str, name="told"),

@@ -58,7 +58,11 @@ def _not_undone(run: Run) -> list[str]:
     place = next((event.seq for event in log if isinstance(event, ev.RunCancelled) and event.undo), None)
     if place is None or not isinstance(log[0], ev.WorkflowDefined):
         return []
-    ended = {(event.component, event.inputs) for event in log[place:] if isinstance(event, ev.ReactionOccurred | ev.RunnableSkipped)}
+    ended = {
+        (event.component, event.inputs)
+        for event in log[place:]
+        if isinstance(event, ev.ReactionOccurred | ev.RunnableSkipped)
+    }
     problems: list[str] = []
     for component, inputs in Run.from_log(log[: place - 1], context=run.context).memory.open_all():
         owner, _, part = component.rpartition(".")

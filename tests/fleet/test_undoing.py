@@ -1,0 +1,73 @@
+"""A run of a fleet that is cancelled is undone, whichever worker dies meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import undoing_flows as flows
+from processes import workers
+
+from weft.core import events as ev
+from weft.errors import RunClosed
+from weft.fleet import Client
+
+
+def until(found: Callable[[], Any]) -> None:
+    """Ask again and again, until the answer is true."""
+    end = time.monotonic() + 120
+    while not found():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_what_a_worker_has_begun_to_undo_is_undone_by_the_next_one(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    monkeypatch.setenv("UNDOING_NOTES", str(notes))
+    with Client(dsn) as client, workers(dsn, tmp_path, Path(flows.__file__)) as fleet:
+        first = fleet.start()
+        handle = client.start(flows.travel, "Rome", id="r")
+        until((notes / "paying").exists)
+        client.cancel("r", "no time", by="Ada")
+        until((notes / "giving back").exists)
+        record = client.find("r")
+        first.kill()
+        (notes / "giving back.go").touch()
+        fleet.start()
+        with pytest.raises(RunClosed, match="no time"):
+            handle.result(timeout=120)
+
+        assert (record.status, record.reason) == ("running", "undoing, since it was cancelled by Ada: no time")
+        after = client.find("r")
+        assert (after.status, after.reason) == ("cancelled", "no time")
+        log = client.log("r")
+        assert [event.component for event in log if isinstance(event, ev.ReactionOccurred)] == [
+            "trip.book",
+            "trip.give_back",
+        ]
+        assert len(set((notes / "giving back").read_text().split())) == 1, "the second call has the same key"
+        (notes / "paying.go").touch()
+
+
+def test_a_bulk_cancel_without_undo_leaves_what_was_done(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    monkeypatch.setenv("UNDOING_NOTES", str(notes))
+    with Client(dsn) as client, workers(dsn, tmp_path, Path(flows.__file__)) as fleet:
+        fleet.start()
+        client.start(flows.travel, "Rome", id="r")
+        until((notes / "paying").exists)
+        job = client.bulk("cancel", workflow="travel", reason="closed", undo=False)
+        client.wait_job(job.id, timeout=60)
+        until(lambda: client.find("r").status == "cancelled")
+
+        assert not (notes / "giving back").exists()
+        (notes / "paying.go").touch()
