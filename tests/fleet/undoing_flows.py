@@ -1,4 +1,4 @@
-"""A saga for the tests of fleets whose last transaction and first compensation a test holds; workers import this file."""
+"""A saga for the tests of fleets, of which a test holds a transaction and a compensation; workers import this file."""
 
 from __future__ import annotations
 

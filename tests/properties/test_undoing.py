@@ -1,7 +1,7 @@
 """
 The law of undoing: wherever a run with sagas is cancelled, what they had done is undone once, the last one first.
 
-Each element of the input is a request of its own; a transaction fails on some of them.
+Each element of the input is another request; a transaction fails on some of them.
 """
 
 from __future__ import annotations

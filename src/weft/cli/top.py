@@ -165,7 +165,7 @@ def _took(record: RunRecord) -> str:
 def _said(line: TopLine) -> str:
     why, is_left = line.why, "" if line.left is None else f"{line.left.line(time.time()).text}: {line.left.command}"
     if why is None:
-        return is_left or (line.record.reason if line.record.status in FINISHED else "")
+        return is_left or (line.record.reason if line.record.status in (*FINISHED, "running") else "")
     text = " ".join(filter(None, (why.component, why.text)))
     said = f"{text}{f': {why.error}' if why.error else ''}{f', {why.detail}' if why.detail else ''}"
     return f"{is_left}; {said}" if is_left else said

@@ -61,7 +61,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The version of the definition of that name."""
     status: RunStatus = "running"
     reason: str = ""
-    """Why it is parked, failed or cancelled; empty otherwise."""
+    """Why it is parked, failed, cancelled, or being undone after that; empty otherwise."""
     failures: int = 0
     """How many failures there are that nothing has handled."""
     dead_letters: int = 0

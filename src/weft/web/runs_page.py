@@ -330,6 +330,8 @@ def _from_record(record: RunRecord) -> Attention | None:
     """Return what the record alone says about a run that needs attention."""
     if record.status == "parked":
         return Attention("parked", "parked", error=record.reason, action="resume")
+    if record.status == "running" and record.reason:  # it was cancelled, and is being undone
+        return Attention("running", record.reason)
     stored = decode_outcome(record.outcome) if record.status == "failed" else None
     if stored is not None and stored.failures:
         first = stored.failures[0]

@@ -403,3 +403,34 @@ async def test_undoing_a_family_continues_after_a_crash() -> None:
 
     assert after == {"p": "cancelled", "c": "cancelled"}
     assert booking.done == ["booked", "given back"]
+
+
+@virtually
+async def test_a_parent_that_is_stuck_is_parked_while_its_child_is_undone() -> None:
+    booking, failures = Booking(), ["no answer"]
+    booking.may_undo.set()
+    saga = Saga("trip")
+
+    async def give_back(request: Any, results: Any) -> None:
+        if failures:
+            raise OSError(failures.pop())
+
+    async def delegate(request: Any, results: Any) -> Any:
+        return await (await current().astart_child(booking.workflow(), request, id="c")).result()
+
+    saga.transaction(lambda request, results: "seat", name="book", compensate=give_back)
+    saga.transaction(delegate, compensate=None)
+    async with AsyncRunner(MemoryStore()) as runner:
+        await runner.start(Workflow("trip", saga), 5, id="p")
+        await booking.begun.wait()
+        await runner.cancel("p", "enough")
+        with pytest.raises(RunParked, match="no answer"):
+            await runner.wait("p")
+        await until_nothing_moves()
+        before = {record.id: record.status for record in await runner.runs()}
+        await runner.retry("p")
+        await runner.wait("p")
+        after = {record.id: record.status for record in await runner.runs()}
+
+    assert before == {"p": "parked", "c": "cancelled"}
+    assert after == {"p": "cancelled", "c": "cancelled"}

@@ -307,6 +307,8 @@ class ChildRuns:
                 except Exception as error:  # noqa: BLE001 - one that cannot be cancelled must not save the others
                     failed[child] = error
         parent.has_told_children = not failed and undo == (parent.run.memory.undo is not None)
+        if parent.state == "parked":  # it is stored as that from now on
+            parent.checkpoint()
         unfinished = {*failed, *undoing}
         for run, orphans in reversed(family.items()):
             if unfinished.isdisjoint(orphans):
