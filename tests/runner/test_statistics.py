@@ -30,6 +30,19 @@ def test_runs_are_counted_by_workflow_and_status(kind: str, tmp_path: Path) -> N
         assert runner.tally() == {("good", "completed"): 3, ("bad", "failed"): 2, ("good", "idle"): 1}
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_the_runs_of_a_workflow_are_counted_by_version(kind: str, tmp_path: Path) -> None:
+    longer = Workflow("good", step(abs) >> step(str))
+    with Runner(MemoryStore() if kind == "memory" else tmp_path / "runs.db") as runner:
+        runner.start_many(good, [1, 2, 3]).gather()
+        runner.start(longer, 1).result()
+
+        assert runner.count_versions("good") == {good.version: 3, longer.version: 1}
+        assert runner.count_versions("none") == {}
+        with pytest.raises(InvalidOption, match="name of a workflow"):
+            runner.count_versions(good)  # type: ignore[arg-type]
+
+
 def test_runs_are_counted_by_when_they_were_created() -> None:
     with TestRunner() as runner:
         begin = runner.now

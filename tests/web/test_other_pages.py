@@ -50,6 +50,17 @@ def client(file: Path) -> Iterator[TestClient]:
         yield client
 
 
+@pytest.fixture
+def long_ago(tmp_path: Path) -> Iterator[TestClient]:
+    """A store with more runs than the grid of a workflow has, the oldest of an old version."""
+    path = tmp_path / "many.db"
+    with Runner(path) as runner:
+        runner.start_many(Workflow("sizes", step(len)), ["a"] * 3).gather()
+        runner.start_many(Workflow("sizes", step(len) >> step(str)), ["a"] * 60).gather()
+    with TestClient(app(path), base_url="http://localhost") as client:
+        yield client
+
+
 def data(client: TestClient, path: str) -> Any:
     return client.get(path, params={"format": "json"}).json()
 
@@ -360,3 +371,14 @@ def test_the_badge_counts_open_runs_with_failures(tmp_path: Path) -> None:
         runner.wait_until("r", lambda run: bool(run.failures))
     with TestClient(app(tmp_path / "runs.db"), base_url="http://localhost") as client:
         assert '<b class="badge">1<span' in client.get("/runs").text
+
+
+# -- workflows -----------------------------------------------------------------------------------
+
+
+def test_a_workflow_counts_the_versions_of_all_its_runs(long_ago: TestClient) -> None:
+    newest, oldest = data(long_ago, "/workflows/sizes")["versions"].items()
+
+    assert (newest[1], oldest[1]) == (60, 3)
+    assert f'<code title="{newest[0]}">{newest[0][:8]}</code> newest, 60 runs' in long_ago.get("/workflows/sizes").text
+    assert f'<code title="{oldest[0]}">{oldest[0][:8]}</code> 3 runs' in long_ago.get("/workflows/sizes").text

@@ -556,6 +556,10 @@ class Client(BlockingScheduleCommands, BlockingJobCommands):
         """Return how many runs are stored, by workflow and status."""
         return self._do(self._inner.tally())
 
+    def count_versions(self, workflow: str) -> dict[str, int]:
+        """Return how many runs of a workflow there are, by version."""
+        return self._do(self._inner.count_versions(workflow))
+
     def endangered(self, *, limit: int = 100) -> list[Endangered]:
         """Return the runs whose deadline is in danger or past; see :meth:`AsyncRunner.endangered`."""
         return self._do(self._inner.endangered(limit=limit))

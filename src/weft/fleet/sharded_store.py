@@ -431,6 +431,10 @@ class ShardedStore:
         """Return how many runs there are, by workflow and status."""
         return _summed(await self._in_all(lambda store: store.tally()))
 
+    async def count_versions(self, workflow: str) -> Mapping[str, int]:
+        """Return how many runs of a workflow there are, by version."""
+        return _summed(await self._in_all(lambda store: store.count_versions(workflow)))
+
     async def histogram(
         self, *, since: float, width: float, workflow: str | None = None
     ) -> Mapping[tuple[int, RunStatus], int]:

@@ -623,6 +623,10 @@ class StatisticsStore(Protocol):
         """Return how many runs there are, by the name of their workflow and their status."""
         ...
 
+    async def count_versions(self, workflow: str) -> Mapping[str, int]:
+        """Return how many runs of the workflow with this name there are, by its version."""
+        ...
+
     async def histogram(
         self, *, since: float, width: float, workflow: str | None = None
     ) -> Mapping[tuple[int, RunStatus], int]:

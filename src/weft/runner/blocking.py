@@ -555,6 +555,10 @@ class Runner(BlockingScheduleCommands):
         """Return how many runs are stored, by workflow and status; see :meth:`AsyncRunner.tally`."""
         return self._do(self._inner.tally())
 
+    def count_versions(self, workflow: str) -> dict[str, int]:
+        """Return how many runs of a workflow are stored, by version; see :meth:`AsyncRunner.count_versions`."""
+        return self._do(self._inner.count_versions(workflow))
+
     def endangered(self, *, limit: int = 100) -> list[Endangered]:
         """Return the runs whose deadline is in danger or past; see :meth:`AsyncRunner.endangered`."""
         return self._do(self._inner.endangered(limit=limit))

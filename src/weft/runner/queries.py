@@ -163,6 +163,17 @@ class RunnerQueries(WaitingQueries):
         self._runtime.check_open()
         return dict(await self._runtime.ownership.tally())
 
+    async def count_versions(self, workflow: str) -> dict[str, int]:
+        """
+        Return how many runs of the workflow with this name are stored, by its version.
+
+        Raises:
+            InvalidOption: it is not a name.
+        """
+        self._runtime.check_open()
+        check_listing(workflow, None)
+        return dict(await self._runtime.ownership.count_versions(workflow))
+
     async def endangered(self, *, limit: int = 100) -> list[Endangered]:
         """
         Return the runs whose deadline is in danger or past and that are not done, the earliest deadline first.

@@ -544,6 +544,11 @@ class MemoryStore:
         self._check()
         return Counter((each.record.workflow, each.record.status) for each in self._runs.values())
 
+    async def count_versions(self, workflow: str) -> Mapping[str, int]:
+        """Return how many runs of a workflow there are, by version."""
+        self._check()
+        return Counter(each.record.version for each in self._asked(None, workflow, None, None))
+
     async def histogram(
         self, *, since: float, width: float, workflow: str | None = None
     ) -> Mapping[tuple[int, RunStatus], int]:

@@ -225,6 +225,10 @@ class WrappedStore:
         """Return how many runs there are."""
         return await self.around("tally", self.inner.tally)
 
+    async def count_versions(self, workflow: str) -> Mapping[str, int]:
+        """Return how many runs of a workflow there are, by version."""
+        return await self.around("count_versions", lambda: self.inner.count_versions(workflow))
+
     async def histogram(
         self, *, since: float, width: float, workflow: str | None = None
     ) -> Mapping[tuple[int, RunStatus], int]:

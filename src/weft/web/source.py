@@ -194,6 +194,11 @@ class Source:
         """Like :meth:`tally`, but returns None if counting takes longer than *seconds*."""
         return await self.answers.within(seconds, "tally", (await self.runner()).tally)
 
+    async def count_versions(self, workflow: str) -> dict[str, int]:
+        """Return how many runs *workflow* has, by version; of very many, as it was up to a minute ago."""
+        count = (await self.runner()).count_versions
+        return await self.answers.get(("versions", workflow), partial(count, workflow))
+
     async def problems(self) -> int:
         """Return how many runs are parked, were interrupted, have failed in the last day, or are open with failures."""
 

@@ -18,6 +18,8 @@ from weft.web.runs_page import STATUSES
 from weft.web.source import Budget, Source
 
 GRID: Final = 50
+VERSIONS: Final = 8
+"""How many versions of a workflow its page names; its data has all of them."""
 
 
 async def workflows_page(request: Request) -> Response:
@@ -57,6 +59,7 @@ async def workflow_page(request: Request) -> Response:
                 cells = {}
         columns.insert(0, {"record": record, "cells": cells})
     usual, tally = await usual_of(source, name), await source.tally()
+    versions = await _versions(source, name, records[0].version)
     findings = [str(each) for each in newest.workflow.check()]
     policies = {each: policy_text(newest, each) for each in newest.memory.workflow.components}
     return page(
@@ -68,24 +71,23 @@ async def workflow_page(request: Request) -> Response:
         policies={each: text for each, text in policies.items() if text},
         failures={each: sum(column["cells"].get(each) == "failed" for column in columns) for each in policies},
         counts={status: number for status in STATUSES if (number := tally.get((name, status)))},
-        records=records,
         graph=Markup(page_graph(newest.workflow)),  # noqa: S704 - names and titles are escaped by the drawing
         components=in_order(newest.memory.workflow),
         columns=columns,
-        versions=_versions(records),
+        versions=versions,
+        most_versions=VERSIONS,
         data={
             "workflow": name,
             "components": in_order(newest.memory.workflow),
             "usual": usual,
             "findings": findings,
-            "versions": _versions(records),
+            "versions": versions,
             "runs": [{"id": column["record"].id, "cells": column["cells"]} for column in columns],
         },
     )
 
 
-def _versions(records: list[Any]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for record in records:
-        found[record.version] = found.get(record.version, 0) + 1
-    return found
+async def _versions(source: Source, workflow: str, newest: str) -> dict[str, int]:
+    """Return how many runs each version of *workflow* has: *newest* first, then the one with the most."""
+    counted = await source.count_versions(workflow)
+    return dict(sorted(counted.items(), key=lambda each: (each[0] != newest, -each[1], each[0])))

@@ -522,6 +522,13 @@ class Ownership:
             return await self._retrying("tally", [], store.tally)
         return Counter([(record.workflow, record.status) async for record in self._every_record()])
 
+    async def count_versions(self, workflow: str) -> Mapping[str, int]:
+        """Return how many runs of *workflow* the store has, by version."""
+        store = self._store
+        if isinstance(store, StatisticsStore):
+            return await self._retrying("count_versions", [], lambda: store.count_versions(workflow))
+        return Counter([record.version async for record in self._every_record(workflow=workflow)])
+
     async def endangered(self, now: float, limit: int) -> Sequence[Endangered]:
         """Return the runs whose deadline is in danger, or past; none if the store does not know deadlines."""
         store = self._store

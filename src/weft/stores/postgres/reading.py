@@ -168,6 +168,13 @@ async def tally(db: Any, statements: Statements) -> dict[tuple[str, RunStatus], 
     return {(row[0], row[1]): row[2] for row in await db.fetch(statements["tally"])}
 
 
+async def count_versions(db: Any, statements: Statements, workflow: str) -> dict[str, int]:
+    """Return how many runs of *workflow* there are, by version."""
+    if not can_exist(workflow):
+        return {}
+    return {row[0]: row[1] for row in await db.fetch(statements["count_versions"], workflow)}
+
+
 async def histogram(
     db: Any, statements: Statements, since: float, width: float, workflow: str | None
 ) -> dict[tuple[int, RunStatus], int]:

@@ -482,6 +482,10 @@ class PostgresStore:
         """Return how many runs there are, by workflow and status."""
         return await self._ask(reading.tally)
 
+    async def count_versions(self, workflow: str) -> Mapping[str, int]:
+        """Return how many runs of a workflow there are, by version."""
+        return await self._ask(reading.count_versions, workflow)
+
     async def histogram(
         self, *, since: float, width: float, workflow: str | None = None
     ) -> Mapping[tuple[int, RunStatus], int]:

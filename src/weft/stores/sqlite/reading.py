@@ -30,6 +30,7 @@ _COUNT = query("count")
 _COUNT_WORKFLOW = query("count_workflow")
 _SAMPLES = query("samples")
 _TALLY = query("tally")
+_COUNT_VERSIONS = query("count_versions")
 _HISTOGRAM = query("histogram")
 _PERIOD = query("period")
 _NEWEST = query("newest")
@@ -281,6 +282,11 @@ def tally(db: sqlite3.Connection) -> dict[tuple[str, RunStatus], int]:
         if status in _STATUSES:
             found[workflow, status] = found.get((workflow, status), 0) + number
     return found
+
+
+def count_versions(db: sqlite3.Connection, workflow: str) -> dict[str, int]:
+    """Return how many runs of *workflow* there are, by version."""
+    return dict(fetched(db, _COUNT_VERSIONS, (workflow,)))
 
 
 def histogram(db: sqlite3.Connection, asked: Asked, width: float) -> dict[tuple[int, RunStatus], int]:

@@ -363,6 +363,10 @@ class SQLiteStore:
         """Return how many runs there are, by workflow and status."""
         return await self._read(reading.tally)
 
+    async def count_versions(self, workflow: str) -> Mapping[str, int]:
+        """Return how many runs of a workflow there are, by version."""
+        return await self._read(reading.count_versions, workflow)
+
     async def histogram(
         self, *, since: float, width: float, workflow: str | None = None
     ) -> Mapping[tuple[int, RunStatus], int]:

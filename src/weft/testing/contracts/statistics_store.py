@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import pytest
+from msgspec.structs import replace
 
 from weft.ports.store import LogStore, OwnedStore, StatisticsStore
-from weft.testing.contracts.cases import first, opened, write
+from weft.testing.contracts.cases import first, more, opened, write
 
 
 class CountingLogStore(LogStore, OwnedStore, StatisticsStore, Protocol):
@@ -33,6 +34,20 @@ class StatisticsStoreContract:
         await write(store, first("d", workflow="y", status="completed", release=True))
 
         assert dict(await store.tally()) == {("x", "running"): 2, ("y", "running"): 1, ("y", "completed"): 1}
+
+    @opened
+    async def test_runs_of_a_workflow_are_counted_by_version(self, store: CountingLogStore) -> None:
+        for run, workflow, version in (("a", "x", "1"), ("b", "x", "2"), ("c", "x", "2"), ("d", "y", "2")):
+            await write(store, replace(first(run, workflow=workflow), version=version))
+        await write(store, more("b", 1, status="completed", release=True))
+
+        assert dict(await store.count_versions("x")) == {"1": 1, "2": 2}
+        assert dict(await store.count_versions("y")) == {"2": 1}
+        assert dict(await store.count_versions("z")) == {}
+
+        await write(store, replace(more("a", 1), version="2"))
+
+        assert dict(await store.count_versions("x")) == {"2": 3}
 
     @opened
     async def test_runs_are_counted_by_the_period_in_which_they_were_created(self, store: CountingLogStore) -> None:
