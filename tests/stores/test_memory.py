@@ -19,6 +19,7 @@ from weft.testing import (
     StreamStoreContract,
     TruncatingStoreContract,
     UniqueStoreContract,
+    WaitingStoreContract,
 )
 
 
@@ -32,6 +33,7 @@ class TestMemoryStore(
     DeadlineStoreContract,
     ScheduleStoreContract,
     ListableStoreContract,
+    WaitingStoreContract,
     StatisticsStoreContract,
     InboxStoreContract,
     JobStoreContract,

@@ -130,6 +130,50 @@ def test_pages_continue_where_the_one_before_ended(tmp_path: Path) -> None:
             assert sorted(seen) == sorted(f"r{i}" for i in range(120))
 
 
+def test_runs_that_wait_are_ordered_by_their_times_on_all_pages(tmp_path: Path) -> None:
+    ids = [f"r{number:03}" for number in range(120)]
+    with Runner(tmp_path / "many.db") as runner:
+        for place, id in enumerate(reversed(ids)):
+            flow = Workflow("asks", wait_for("approved", timeout=3_600 + 60 * (len(ids) - place)))
+            runner.start(flow, 1, id=id)
+            runner.wait_until(id, lambda run: run.waiting_for == ["approved"])
+        runner.start(Workflow("asks", wait_for("approved")), 1, id="never")
+        runner.wait_until("never", lambda run: run.waiting_for == ["approved"])
+    with TestClient(app(tmp_path / "many.db"), base_url="http://localhost") as client:
+        for query in ({}, {"workflow": "asks"}, {"span": "all"}):
+            seen: list[str] = []
+            after: str | None = ""
+            while after is not None:
+                found = client.get("/runs", params={"format": "json", "after": after, **query}).json()
+                seen += [run["id"] for run in found["runs"]]
+                after = found["after"]
+
+            assert seen == [*ids, "never"]
+
+
+def test_a_page_goes_on_behind_a_run_that_is_gone_or_no_longer_waits(tmp_path: Path) -> None:
+    flow = Workflow("asks", wait_for("approved", timeout=3_600))
+    ids = [f"r{number:03}" for number in range(55)]
+    with Runner(tmp_path / "many.db") as runner:
+        for id in ids:
+            runner.start(flow, 1, id=id)
+            runner.wait_until(id, lambda run: run.waiting_for == ["approved"])
+        with TestClient(app(tmp_path / "many.db"), base_url="http://localhost") as client:
+
+            def cancel(id: str) -> None:
+                runner.cancel(id)
+                runner.wait(id)
+
+            for change in (cancel, runner.delete):
+                asked = {"format": "json", "status": "waiting"}
+                first = client.get("/runs", params=asked).json()
+                change(ids.pop(49))
+
+                second = client.get("/runs", params={**asked, "after": first["after"]}).json()
+
+                assert [run["id"] for run in second["runs"]] == ids[49:]
+
+
 def test_a_run_is_shown_as_it_was_after_an_event(client: TestClient) -> None:
     early = client.get("/runs/good", params={"at": 3, "format": "json"}).json()
 

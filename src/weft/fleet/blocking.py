@@ -552,6 +552,18 @@ class Client(BlockingScheduleCommands, BlockingJobCommands):
         """Return how many runs there are."""
         return self._do(self._inner.count(status=status, workflow=workflow, failed=failed, since=since))
 
+    def waiting_runs(
+        self,
+        *,
+        workflow: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        limit: int = 100,
+        after: RunRecord | None = None,
+    ) -> list[RunRecord]:
+        """Return the records of waiting runs, the next one to be woken first; see :meth:`AsyncRunner.waiting_runs`."""
+        return self._do(self._inner.waiting_runs(workflow=workflow, since=since, until=until, limit=limit, after=after))
+
     def tally(self) -> dict[tuple[str, RunStatus], int]:
         """Return how many runs are stored, by workflow and status."""
         return self._do(self._inner.tally())

@@ -41,6 +41,7 @@ from weft.ports.store import (
     RunStatus,
     Segment,
     StoredSnapshot,
+    wake_order,
 )
 from weft.ports.streams import Chunk
 from weft.ports.workers import Waiting, WorkerRecord
@@ -426,6 +427,21 @@ class ShardedStore:
                 lambda store: store.count(statuses=statuses, workflow=workflow, failed=failed, since=since)
             )
         )
+
+    async def list_waiting(
+        self,
+        *,
+        workflow: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """Return a page of the waiting runs of all databases, by when they are woken."""
+        pages = await self._in_all(
+            lambda store: store.list_waiting(workflow=workflow, since=since, until=until, after=after, limit=limit)
+        )
+        return list(islice(heapq.merge(*pages, key=wake_order), limit))
 
     async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
         """Return how many runs there are, by workflow and status."""

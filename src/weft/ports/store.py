@@ -616,6 +616,43 @@ class UniqueStore(Protocol):
 
 
 @runtime_checkable
+class WaitingStore(Protocol):
+    """Runs that wait, in the order in which time wakes them."""
+
+    async def list_waiting(
+        self,
+        *,
+        workflow: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """
+        Return a page of the waiting runs: the one that is woken first comes first, as :func:`wake_order` says.
+
+        Args:
+            workflow: only runs of the workflow with this name.
+            since: only runs that were created at this time or later.
+            until: only runs that were created before this time.
+            after: the last record of the page before.
+            limit: how many of them at most.
+        """
+        ...
+
+
+def wake_order(record: RunRecord) -> tuple[float, float, RunId]:
+    """
+    Return the place of a waiting run among all: by when time wakes it, the oldest first, then by id.
+
+    >>> record = RunRecord(id="r", workflow="w", created_at=1.0, updated_at=1.0)
+    >>> wake_order(record)  # time alone does not wake it
+    (inf, 1.0, 'r')
+    """
+    return NEVER if record.wake_at is None else record.wake_at, record.created_at, record.id
+
+
+@runtime_checkable
 class StatisticsStore(Protocol):
     """Numbers of runs, for lists and pictures of many: without reading the records."""
 

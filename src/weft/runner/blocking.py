@@ -551,6 +551,18 @@ class Runner(BlockingScheduleCommands):
             self._inner.runs(status=status, workflow=workflow, failed=failed, since=since, limit=limit, after=after)
         )
 
+    def waiting_runs(
+        self,
+        *,
+        workflow: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        limit: int = 100,
+        after: RunRecord | None = None,
+    ) -> list[RunRecord]:
+        """Return the records of waiting runs, the next one to be woken first; see :meth:`AsyncRunner.waiting_runs`."""
+        return self._do(self._inner.waiting_runs(workflow=workflow, since=since, until=until, limit=limit, after=after))
+
     def tally(self) -> dict[tuple[str, RunStatus], int]:
         """Return how many runs are stored, by workflow and status; see :meth:`AsyncRunner.tally`."""
         return self._do(self._inner.tally())

@@ -143,6 +143,40 @@ class RunnerQueries(WaitingQueries):
             after=after,
         )
 
+    async def waiting_runs(
+        self,
+        *,
+        workflow: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        limit: int = 100,
+        after: RunRecord | None = None,
+    ) -> list[RunRecord]:
+        """
+        Return the records of stored runs that wait: the one whose time comes first, and at last those without a time.
+
+        Args:
+            workflow: only runs of the workflow with this name.
+            since: only runs that were created at this time or later: seconds since the epoch, or a datetime with a
+                time zone.
+            until: only runs that were created before this time.
+            limit: how many of them at most.
+            after: the last record of the page before.
+
+        Raises:
+            InvalidOption: one of these is something else.
+        """
+        self._runtime.check_open()
+        check_listing(workflow, None)
+        check_page(limit, after)
+        return await self._runtime.ownership.waiting_records(
+            workflow=workflow,
+            since=as_time("since", since),
+            until=as_time("until", until),
+            limit=limit,
+            after=after,
+        )
+
     async def count(
         self,
         *,

@@ -56,6 +56,7 @@ from weft.ports.store import (
     RunStatus,
     Segment,
     StoredSnapshot,
+    wake_order,
 )
 from weft.ports.streams import Chunk
 from weft.ports.truncation import check_truncation, too_old_snapshot
@@ -538,6 +539,25 @@ class MemoryStore:
         """Return how many runs there are."""
         self._check()
         return sum(1 for _ in self._asked(statuses, workflow, failed, since))
+
+    async def list_waiting(
+        self,
+        *,
+        workflow: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """Return a page of the waiting runs, by when they are woken."""
+        self._check()
+        asked = (each.record for each in self._asked(["waiting"], workflow, None, since))
+        if until is not None:
+            asked = (each for each in asked if each.created_at < until)
+        if after is not None:
+            last = wake_order(after)
+            asked = (each for each in asked if wake_order(each) > last)
+        return [self._public_record(each) for each in nsmallest(limit, asked, key=wake_order)]
 
     async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
         """Return how many runs there are, by workflow and status."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         TransactionalStoreContract,
         TruncatingStoreContract,
         UniqueStoreContract,
+        WaitingStoreContract,
     )
     from weft.testing.durability import DurabilityReport, check_durability
     from weft.testing.faults import Fault, FaultyStore
@@ -84,6 +85,7 @@ __all__ = [
     "UniqueStoreContract",
     "VirtualClock",
     "VirtualLoop",
+    "WaitingStoreContract",
     "Weather",
     "check_durability",
     "run_checked",

@@ -31,6 +31,7 @@ from weft.ports.store import (
     StoredSnapshot,
     TruncatingStore,
     UniqueStore,
+    WaitingStore,
 )
 from weft.ports.streams import Chunk, StreamStore
 from weft.typing import RunId
@@ -47,6 +48,7 @@ class FullStore(
     ListableStore,
     StatisticsStore,
     UniqueStore,
+    WaitingStore,
     InboxStore,
     StreamStore,
     DeadlineStore,
@@ -220,6 +222,21 @@ class WrappedStore:
     async def key_rival(self, run: RunId) -> tuple[str, str, RunId] | None:
         """Return the other run that has the unique key of a run."""
         return await self.around("key_rival", lambda: self.inner.key_rival(run))
+
+    async def list_waiting(
+        self,
+        *,
+        workflow: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """Return a page of the waiting runs."""
+        return await self.around(
+            "list_waiting",
+            lambda: self.inner.list_waiting(workflow=workflow, since=since, until=until, after=after, limit=limit),
+        )
 
     async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
         """Return how many runs there are."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -20,6 +19,7 @@ from weft.runner.runner import AsyncRunner
 from weft.views import Attention, Cell, PeriodBar, Scatter, Undriven, attention, histogram_bars, scatter, strip
 from weft.views.hidden import HIDDEN, hidden_line
 from weft.views.text import error_text
+from weft.web import cursor
 from weft.web.live import state_of_runs
 from weft.web.rendering import in_path, link, number_of, page
 from weft.web.source import Budget, Source
@@ -147,7 +147,7 @@ async def _page(
     """Return a page of runs in this order, and where the next one begins."""
     runner, wants = await source.runner(), {"workflow": workflow, "since": span.since}
     if order == "attention":
-        return await _by_attention(runner, wanted or STATUSES, after, wants, _before(span.until))
+        return await _by_attention(runner, wanted or STATUSES, after, wants, span)
     return await _by_age(runner, wanted, after, wants, _before(span.until))
 
 
@@ -212,52 +212,35 @@ async def _by_age(
     before: RunRecord | None,
 ) -> tuple[list[RunRecord], str | None]:
     """Return a page of runs, newest first, and where the next one begins."""
-    last = await _record(runner, after) or before
-    records = await runner.runs(status=wanted or None, after=last, limit=PAGE + 1, **wants)
-    return records[:PAGE], records[PAGE - 1].id if len(records) > PAGE else None
+    records = await runner.runs(status=wanted or None, after=cursor.read(after) or before, limit=PAGE + 1, **wants)
+    return _cut(records)
 
 
 async def _by_attention(
-    runner: AsyncRunner,
-    wanted: Sequence[RunStatus],
-    after: str | None,
-    wants: dict[str, Any],
-    before: RunRecord | None,
+    runner: AsyncRunner, wanted: Sequence[RunStatus], after: str | None, wants: dict[str, Any], span: Span
 ) -> tuple[list[RunRecord], str | None]:
-    """Like :func:`_by_age`, one status after the other: runs that need attention come first."""
-    begun, _, id = (after or "").partition(":")
-    last = await _record(runner, id)
-    ordered = list(wanted)
-    first = [*map(str, ordered)].index(begun) if begun in ordered else 0
+    """
+    Like :func:`_by_age`, one status after the other: runs that need attention come first.
+
+    Those that wait are ordered by when they are woken.
+    """
+    last = cursor.read(after)
+    begun = last.status if last is not None and last.status in wanted else None
     found: list[RunRecord] = []
-    for status in ordered[first:]:
-        room = PAGE + 1 - len(found)
-        page_after = last or before if status == begun else before
-        found += await runner.runs(status=status, after=page_after, limit=room, **wants)
+    for status in wanted[0 if begun is None else wanted.index(begun) :]:
+        room, place = PAGE + 1 - len(found), last if status == begun else None
+        if status == "waiting":
+            found += await runner.waiting_runs(until=span.until, after=place, limit=room, **wants)
+        else:
+            found += await runner.runs(status=status, after=place or _before(span.until), limit=room, **wants)
         if len(found) > PAGE:
-            return _by_deadline(found[:PAGE]), f"{found[PAGE - 1].status}:{found[PAGE - 1].id}"
-    return _by_deadline(found), None
+            break
+    return _cut(found)
 
 
-def _by_deadline(records: list[RunRecord]) -> list[RunRecord]:
-    """Return the *records* of a page, of which those that wait are ordered by when they are woken."""
-    waiting = iter(
-        sorted(
-            (record for record in records if record.status == "waiting"),
-            key=lambda record: math.inf if record.wake_at is None else record.wake_at,
-        )
-    )
-    return [next(waiting) if record.status == "waiting" else record for record in records]
-
-
-async def _record(runner: AsyncRunner, id: str | None) -> RunRecord | None:
-    """Return the record of a run that a page ended with, if it is still there."""
-    if not id:
-        return None
-    try:
-        return await runner.find(id)
-    except RunNotFound:
-        return None
+def _cut(records: list[RunRecord]) -> tuple[list[RunRecord], str | None]:
+    """Return one page of *records*, and where the next one begins if there is one."""
+    return records[:PAGE], cursor.written(records[PAGE - 1]) if len(records) > PAGE else None
 
 
 async def _lines(source: Source, records: Sequence[RunRecord], *, may_see: bool) -> tuple[list[Line], bool]:

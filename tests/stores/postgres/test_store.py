@@ -26,6 +26,7 @@ from weft.testing import (
     TransactionalStoreContract,
     TruncatingStoreContract,
     UniqueStoreContract,
+    WaitingStoreContract,
 )
 
 
@@ -38,6 +39,7 @@ class TestPostgresStore(
     StreamStoreContract,
     OwnedStoreContract,
     ListableStoreContract,
+    WaitingStoreContract,
     StatisticsStoreContract,
     InboxStoreContract,
     JobStoreContract,

@@ -11,6 +11,7 @@ import pytest
 from opening import inside, nothing
 
 from weft.stores import SQLiteStore
+from weft.stores.sqlite import reading
 from weft.stores.sqlite.statements import query
 from weft.testing.contracts.cases import first, write
 from weft.typing import RunId
@@ -95,3 +96,40 @@ def test_a_list_of_all_workflows_is_in_the_order_of_time_however_many_there_are(
     assert listed == names[::-1]
     assert free == names[::3]  # those that are running
     assert counts == [80 + 120 // workflows, 100, 200]
+
+
+@pytest.mark.parametrize("most", [0, 300_000])
+def test_pages_of_waiting_runs_are_the_same_however_many_there_are(
+    path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(reading, "SORTED", most)
+
+    async def act(store: SQLiteStore) -> list[list[str]]:
+        for number in range(8):
+            wake_at = None if number in (2, 5) else 100.0 - number // 2
+            await write(store, first(f"r{number}", status="waiting", wake_at=wake_at, at=float(number)))
+        pages: list[list[str]] = []
+        last = None
+        while page := await store.list_waiting(since=1.0, until=7.0, after=last, limit=2):
+            pages.append([each.id for each in page])
+            last = page[-1]
+        return pages
+
+    assert inside(SQLiteStore(path), act) == [["r6", "r4"], ["r3", "r1"], ["r2", "r5"]]
+
+
+def test_a_page_of_all_waiting_runs_is_read_in_the_order_of_their_times(path: Path) -> None:
+    async def act(store: SQLiteStore) -> list[str]:
+        assert store._opened is not None
+        await write(store, *(first(f"r{number}", status="waiting", wake_at=float(number)) for number in range(9)))
+        statements: list[str] = []
+        await store._opened.reader.call(lambda db: db.set_trace_callback(statements.append))
+        assert len(await store.list_waiting(limit=3)) == 3
+        return [each for each in statements if "wakes" in each]
+
+    (asked,) = inside(SQLiteStore(path), act)
+
+    with closing(sqlite3.connect(path)) as db:
+        plan = [row[3] for row in db.execute("explain query plan " + asked.replace("Inf", "9e999"))]
+    assert "SEARCH w USING COVERING INDEX wakes_by_time (at>?)" in plan
+    assert not any(each.startswith(("SCAN r", "SCAN w")) for each in plan), plan

@@ -32,6 +32,7 @@ from weft.testing import (
     TransactionalStoreContract,
     TruncatingStoreContract,
     UniqueStoreContract,
+    WaitingStoreContract,
 )
 from weft.testing.contracts.cases import first, write
 
@@ -46,6 +47,7 @@ class TestSQLiteStore(
     DeadlineStoreContract,
     ScheduleStoreContract,
     ListableStoreContract,
+    WaitingStoreContract,
     StatisticsStoreContract,
     InboxStoreContract,
     JobStoreContract,

@@ -24,6 +24,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
+from heapq import nsmallest
 from itertools import count
 from typing import Any, TypeVar, cast
 
@@ -60,6 +61,8 @@ from weft.ports.store import (
     StatisticsStore,
     StoredSnapshot,
     UniqueStore,
+    WaitingStore,
+    wake_order,
 )
 from weft.runner.durability import neighbours
 from weft.runner.durability.recovery import Recovered, recover, referred_by
@@ -514,6 +517,21 @@ class Ownership:
         """Return how many runs the store has, as its ``count`` does."""
         store = self._listed()
         return await self._retrying("count", [], lambda: store.count(**asked))
+
+    async def waiting_records(self, *, limit: int, after: RunRecord | None, **asked: Any) -> list[RunRecord]:
+        """Return a page of the records of waiting runs, by when they are woken."""
+        store = self._store
+        if isinstance(store, WaitingStore):
+            return list(
+                await self._retrying("list_waiting", [], lambda: store.list_waiting(after=after, limit=limit, **asked))
+            )
+        until, last = asked.pop("until"), None if after is None else wake_order(after)
+        found = [
+            record
+            async for record in self._every_record(statuses=["waiting"], **asked)
+            if (until is None or record.created_at < until) and (last is None or wake_order(record) > last)
+        ]
+        return nsmallest(limit, found, key=wake_order)
 
     async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
         """Return how many runs the store has, by workflow and status."""

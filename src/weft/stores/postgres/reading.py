@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from weft.errors import DamagedRow, MissingContent, RunNotFound, StoreError
-from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus, Segment, StoredSnapshot
+from weft.ports.store import NEVER, ContentHash, LoadedRun, RunRecord, RunStatus, Segment, StoredSnapshot
 from weft.stores.postgres import rows
 from weft.stores.postgres.statements import Statements
 from weft.typing import RunId
@@ -131,18 +131,46 @@ async def load_facts(
 async def page(db: Any, statements: Statements, asked: Asked, after: RunRecord | None, limit: int) -> list[RunRecord]:
     """Return a page of runs, newest first, as :func:`_readable` does."""
     name = "page" if asked.statuses is None else "page_by_status"
-    return await _readable(db, statements[name], asked.bound, after, limit)
+    return await _readable(db, statements[name], asked.bound, after, limit, _by_age)
+
+
+async def waiting_page(
+    db: Any,
+    statements: Statements,
+    asked: tuple[str | None, float | None, float | None],
+    after: RunRecord | None,
+    limit: int,
+) -> list[RunRecord]:
+    """Return a page of the waiting runs, by when they are woken, as :func:`_readable` does."""
+    return await _readable(db, statements["waiting_page"], asked, after, limit, _by_wake)
+
+
+def _by_age(created_at: float, id: RunId, _: float | None) -> tuple[Any, ...]:
+    return created_at, id
+
+
+def _by_wake(created_at: float, id: RunId, wake_at: float | None) -> tuple[Any, ...]:
+    return NEVER if wake_at is None else wake_at, created_at, id
 
 
 async def _readable(
-    db: Any, statement: str, bound: Sequence[Any], after: RunRecord | None, limit: int
+    db: Any,
+    statement: str,
+    bound: Sequence[Any],
+    after: RunRecord | None,
+    limit: int,
+    place: Callable[[float, RunId, float | None], tuple[Any, ...]],
 ) -> list[RunRecord]:
     """
     Return a page of runs; one that cannot be read is logged, left out, and does not count.
 
     So a page that is not full is the last one, whatever is damaged.
+
+    Args:
+        place: where a run is in the order of the statement.
     """
-    last: tuple[float | None, RunId | None] = (None, None) if after is None else (after.created_at, after.id)
+    none = (None,) * len(place(0.0, "", None))
+    last = none if after is None else place(after.created_at, after.id, after.wake_at)
     dead: dict[tuple[int, int], bool] = {}
     records: list[RunRecord] = []
     while True:
@@ -155,7 +183,7 @@ async def _readable(
                 _log.error("a damaged run is skipped: %s", error)
         if len(found) < most or len(records) == limit:
             return records
-        last = found[-1]["created_at"], found[-1]["id"]
+        last = place(found[-1]["created_at"], found[-1]["id"], found[-1]["wake_at"])
 
 
 async def count(db: Any, statements: Statements, asked: Asked) -> int:
@@ -187,7 +215,7 @@ async def free_page(
     db: Any, statements: Statements, statuses: Collection[RunStatus], after: RunRecord | None, limit: int
 ) -> list[RunRecord]:
     """Return a page of runs without a living owner, oldest first, as :func:`_readable` does."""
-    return await _readable(db, statements["free_page"], [list(dict.fromkeys(statuses))], after, limit)
+    return await _readable(db, statements["free_page"], [list(dict.fromkeys(statuses))], after, limit, _by_age)
 
 
 def _picked(

@@ -478,6 +478,18 @@ class PostgresStore:
         """Return how many runs there are."""
         return await self._ask(reading.count, reading.Asked(statuses, workflow, failed, since))
 
+    async def list_waiting(
+        self,
+        *,
+        workflow: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """Return a page of the waiting runs, by when they are woken."""
+        return await self._ask(reading.waiting_page, (workflow, since, until), after, limit)
+
     async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
         """Return how many runs there are, by workflow and status."""
         return await self._ask(reading.tally)

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple, get_args
 
 from weft.errors import DamagedRow, MissingContent, RunNotFound, StoreError
-from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus, Segment, StoredSnapshot
+from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus, Segment, StoredSnapshot, wake_order
 from weft.stores.sqlite import packs, rows
 from weft.stores.sqlite.statements import query
 from weft.typing import RunId
@@ -36,6 +36,10 @@ _PERIOD = query("period")
 _NEWEST = query("newest")
 _FREE_PAGE = query("free_page")
 _OLD_RUNS = query("old_runs")
+_WAITING_WITH_TIME = query("waiting_with_time")
+_WAITING_WITHOUT_TIME = query("waiting_without_time")
+_WAITING_FEW = query("waiting_few")
+_COUNT_AT_MOST = query("count_at_most")
 _SEGMENTS = query("segments")
 _SEGMENTS_BETWEEN = query("segments_between")
 _SNAPSHOT = query("load_snapshot")
@@ -56,6 +60,9 @@ _STATEMENTS = 28
 """How many parts of the index are read by a statement for each, side by side, at most."""
 _AT_ONCE = 2
 """How many runs are read of each part at first, if there are more parts."""
+
+SORTED = 300_000
+"""Of at most this many waiting runs a page is sorted; of more, they are walked through in the order of time."""
 
 Damaged = Callable[[DamagedRow], object]
 """Told of a row that cannot be read, and is left out."""
@@ -101,6 +108,30 @@ class Asked(NamedTuple):
             and (self.workflow is None or workflow == self.workflow)
             and (self.failed is None or self.failed == (failures != 0))
         )
+
+
+class AskedWaiting(NamedTuple):
+    """The waiting runs that a caller asks for, as :meth:`weft.ports.store.WaitingStore.list_waiting` says."""
+
+    workflow: str | None = None
+    since: float | None = None
+    until: float | None = None
+
+    @property
+    def are_some(self) -> bool:
+        """Whether a part of the index has them, which may be far smaller than that of all that wait."""
+        return self.workflow is not None or self.since is not None
+
+    @property
+    def asked(self) -> Asked:
+        """The same runs, in the form that finds the parts of the index."""
+        return Asked(["waiting"], self.workflow, None, self.since)
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """The values that a walk in the order of time compares."""
+        since, until = (end if at is None else at for at, end in ((self.since, -math.inf), (self.until, math.inf)))
+        return {"workflow": self.workflow, "since": since, "until": until}
 
 
 def _parts(statuses: Collection[RunStatus], failed: bool | None = None) -> list[dict[str, Any]]:
@@ -257,9 +288,9 @@ def page(
         parts = asked.parts(db)
         if after is None:
             _look_for_strays(db, asked, parts, tell)
-            return _merged(db, asked.sql(_FIRST_PAGE), parts, limit, tell, newest_first=True)
+            return _merged(db, asked.sql(_FIRST_PAGE), parts, limit, tell, _order, newest_first=True)
         end = _place(after)
-        return _merged(db, asked.sql(_PAGE), [part | end for part in parts], limit, tell, newest_first=True)
+        return _merged(db, asked.sql(_PAGE), [part | end for part in parts], limit, tell, _order, newest_first=True)
 
 
 def count(db: sqlite3.Connection, asked: Asked) -> int:
@@ -335,7 +366,7 @@ def free_page(
     asked = Asked(statuses)
     with _one_moment(db):
         parts = [part | begin for part in asked.parts(db)]
-        return _merged(db, asked.sql(_FREE_PAGE), parts, limit, damaged, newest_first=False)
+        return _merged(db, asked.sql(_FREE_PAGE), parts, limit, damaged, _order)
 
 
 def old_runs(db: sqlite3.Connection, statuses: Collection[RunStatus], before: float) -> Iterable[Row]:
@@ -344,6 +375,40 @@ def old_runs(db: sqlite3.Connection, statuses: Collection[RunStatus], before: fl
     sql = asked.sql(_OLD_RUNS)
     for part in asked.parts(db):
         yield from db.execute(sql, part | {"before": before})
+
+
+def waiting_page(
+    db: sqlite3.Connection, asked: AskedWaiting, after: RunRecord | None, limit: int, damaged: Damaged | None = None
+) -> list[RunRecord]:
+    """
+    Return a page of the waiting runs, by when they are woken.
+
+    The timers have an order, and so has the index of runs, but by other things.  Few runs are found by the index and
+    sorted.  Many are found on a walk along the timers, which meets enough of them soon.
+    """
+    tell = damaged or _raise
+    at, created_at, id = (-math.inf, -math.inf, "") if after is None else wake_order(after)
+    begin = {"at": at, "created_at": created_at, "id": id}
+    bounds = asked.bounds
+    with _one_moment(db):
+        parts = [part | bounds | begin for part in asked.asked.parts(db)]
+        if asked.are_some and _are_few(db, asked, parts):
+            return _merged(db, asked.asked.sql(_WAITING_FEW), parts, limit, tell, wake_order)
+        found: list[RunRecord] = []
+        if at < math.inf:
+            found = _merged(db, _WAITING_WITH_TIME, [bounds | begin], limit, tell, wake_order)
+            begin |= {"created_at": -math.inf, "id": ""}
+        if len(found) < limit:
+            parts = [part | begin for part in parts]
+            sql = asked.asked.sql(_WAITING_WITHOUT_TIME)
+            found += _merged(db, sql, parts, limit - len(found), tell, wake_order)
+    return found
+
+
+def _are_few(db: sqlite3.Connection, asked: AskedWaiting, parts: list[dict[str, Any]]) -> bool:
+    """Return whether so few waiting runs are asked for that they may be sorted for each page."""
+    sql, most = asked.asked.sql(_COUNT_AT_MOST), SORTED + 1
+    return sum(int(db.execute(sql, part | {"most": most}).fetchone()[0]) for part in parts) < most
 
 
 def _place(record: RunRecord) -> dict[str, Any]:
@@ -368,13 +433,20 @@ def _look_for_strays(db: sqlite3.Connection, asked: Asked, parts: list[dict[str,
 
 
 def _merged(
-    db: sqlite3.Connection, sql: str, parts: list[dict[str, Any]], limit: int, tell: Damaged, *, newest_first: bool
+    db: sqlite3.Connection,
+    sql: str,
+    parts: list[dict[str, Any]],
+    limit: int,
+    tell: Damaged,
+    order: Callable[[RunRecord], Any],
+    *,
+    newest_first: bool = False,
 ) -> list[RunRecord]:
     """Return up to *limit* runs, merged from *parts* of the index that are in order, however many are damaged."""
     at_once = 0 if len(parts) <= _STATEMENTS else _AT_ONCE
     read = [_runs(db, sql, part, at_once, limit, tell) for part in parts]
     try:
-        return list(itertools.islice(heapq.merge(*read, key=_order, reverse=newest_first), limit))
+        return list(itertools.islice(heapq.merge(*read, key=order, reverse=newest_first), limit))
     finally:
         for each in read:
             each.close()

@@ -359,6 +359,21 @@ class SQLiteStore:
         """Return how many runs there are."""
         return await self._read(reading.count, reading.Asked(statuses, workflow, failed, since))
 
+    async def list_waiting(
+        self,
+        *,
+        workflow: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """Return a page of the waiting runs, by when they are woken."""
+        asked = reading.AskedWaiting(workflow, since, until)
+        return await self._read(
+            lambda db: with_living_owners(db, self.path, reading.waiting_page(db, asked, after, limit))
+        )
+
     async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
         """Return how many runs there are, by workflow and status."""
         return await self._read(reading.tally)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from weft.testing.contracts.transactional_store import TransactionalStoreContract
     from weft.testing.contracts.truncating_store import TruncatingStoreContract
     from weft.testing.contracts.unique_store import UniqueStoreContract
+    from weft.testing.contracts.waiting_store import WaitingStoreContract
 
 __all__ = [
     "ConcurrentExecutorContract",
@@ -66,6 +67,7 @@ __all__ = [
     "TransactionalStoreContract",
     "TruncatingStoreContract",
     "UniqueStoreContract",
+    "WaitingStoreContract",
 ]
 
 _HOMES = {
@@ -93,6 +95,7 @@ _HOMES = {
     "StreamStoreContract": "stream_store",
     "TransactionalStoreContract": "transactional_store",
     "UniqueStoreContract": "unique_store",
+    "WaitingStoreContract": "waiting_store",
 }
 
 if "pytest" in sys.modules:
