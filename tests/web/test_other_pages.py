@@ -382,3 +382,30 @@ def test_a_workflow_counts_the_versions_of_all_its_runs(long_ago: TestClient) ->
     assert (newest[1], oldest[1]) == (60, 3)
     assert f'<code title="{newest[0]}">{newest[0][:8]}</code> newest, 60 runs' in long_ago.get("/workflows/sizes").text
     assert f'<code title="{oldest[0]}">{oldest[0][:8]}</code> 3 runs' in long_ago.get("/workflows/sizes").text
+
+
+def test_workflows_have_pages(tmp_path: Path) -> None:
+    names = [f"flow {number:03}" for number in range(120)]
+    with Runner(tmp_path / "many.db") as runner:
+        for name in reversed(names):
+            runner.start(Workflow(name, step(len)), "a").result()
+    with TestClient(app(tmp_path / "many.db"), base_url="http://localhost") as client:
+        pages: list[list[str]] = []
+        after: str | None = ""
+        while after is not None:
+            found = client.get("/workflows", params={"format": "json", "after": after}).json()
+            pages.append([each["workflow"] for each in found["workflows"]])
+            after = found["after"]
+        first = client.get("/workflows").text
+        last = client.get("/workflows", params={"after": names[99]}).text
+
+        assert pages == [names[:50], names[50:100], names[100:]]
+        assert "1\N{EN DASH}50 of 120" in first
+        assert 'rel="next" href="?after=flow+049"' in first
+        assert "101\N{EN DASH}120 of 120" in last
+        assert "First page" in last
+        assert "no workflows behind" in client.get("/workflows", params={"after": "z"}).text
+
+
+def test_a_few_workflows_need_no_pages(client: TestClient) -> None:
+    assert 'class="pages"' not in client.get("/workflows").text

@@ -29,7 +29,7 @@ def written(record: RunRecord) -> str:
 
 
 def read(text: str | None) -> RunRecord | None:
-    """Return a record that has the place in *text*; None if there is none in it: then the list starts at its first page."""
+    """Return a record that has the place in *text*; None, which is the first page, if there is none in it."""
     status, _, rest = (text or "").partition(":")
     created, _, rest = rest.partition(":")
     wake, _, id = rest.partition(":")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -14,7 +15,7 @@ from weft.views.order import in_order
 from weft.web.history import usual_of
 from weft.web.inspector import policy_text
 from weft.web.rendering import page
-from weft.web.runs_page import STATUSES
+from weft.web.runs_page import PAGE, STATUSES
 from weft.web.source import Budget, Source
 
 GRID: Final = 50
@@ -23,20 +24,32 @@ VERSIONS: Final = 8
 
 
 async def workflows_page(request: Request) -> Response:
-    """Show all workflows that have runs."""
+    """Show a page of the workflows that have runs, by name."""
     source: Source = request.app.state.source
     runner = await source.runner()
     counts: dict[str, dict[str, int]] = {}
     for (name, status), number in (await source.tally()).items():
         counts.setdefault(name, {})[status] = number
+    names = sorted(counts)
+    begin = bisect_right(names, request.query_params.get("after") or "")
+    shown = names[begin : begin + PAGE]
+    last = begin + len(shown)
     rows: list[dict[str, Any]] = []
-    for name in sorted(counts):
+    for name in shown:
         latest = await runner.runs(workflow=name, limit=1)
         if latest:
             ordered = {status: counts[name][status] for status in STATUSES if status in counts[name]}
             rows.append({"workflow": name, "version": latest[0].version, "latest": latest[0], "counts": ordered})
     told = [{"workflow": row["workflow"], "version": row["version"], "counts": row["counts"]} for row in rows]
-    return page(request, "workflows.html", rows=rows, data={"workflows": told})
+    following = shown[-1] if last < len(names) else None
+    return page(
+        request,
+        "workflows.html",
+        rows=rows,
+        place=(begin, last, len(names)),
+        following=following,
+        data={"workflows": told, "after": following, "total": len(names)},
+    )
 
 
 async def workflow_page(request: Request) -> Response:
