@@ -329,6 +329,18 @@ def test_a_value_is_explained(bank: Any) -> None:
     assert [fact["value"] for fact in json.loads(one.out)[0]["facts"]] == [[1, 2], 3]
 
 
+def test_a_failure_is_explained_by_its_traceback(bank: Any) -> None:
+    said, data = bank.command("explain", "bad", "charge"), bank.command("explain", "bad", "charge", "--json")
+
+    assert (said.code, data.code) == (1, 1)
+    assert said.out.startswith("charge  ConnectionError: no answer \\x1b[2J (event ")
+    assert "    Traceback (most recent call last):" in said.out
+    assert 'raise ConnectionError("no answer' in said.out
+    assert said.err.startswith("weft: 'charge' has produced nothing: it failed")
+    (found,) = json.loads(data.out)
+    assert (found["failure"]["component"], found["failure"]["error"]["type"]) == ("charge", "ConnectionError")
+
+
 def test_a_workflow_and_a_run_are_drawn(bank: Any) -> None:
     workflow, run = bank.command("graph", "bank:pay"), bank.command("graph", "good")
     written = bank.command("graph", "good", "--format", "svg", "--output", "good.svg")

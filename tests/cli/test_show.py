@@ -105,6 +105,23 @@ def test_dead_letters_are_listed(weft: Callable[..., Any], file: Path) -> None:
     assert "\ndead letters\n  lost  LookupError: nobody lives here" in said.out
 
 
+def test_a_failure_that_was_handled_is_a_line(weft: Callable[..., Any], file: Path) -> None:
+    def lost(x: int) -> int:
+        raise LookupError(f"{x} is nowhere")
+
+    handled = step(lost).on_error(LookupError, then=step(lambda failure: failure.message, name="told"))
+    stored(file, Workflow("w", handled), 1, 2)
+
+    said, data = weft("show", "--store", file, "r"), weft("show", "--store", file, "r", "--json")
+
+    first, second, how = said.out.partition("failures that were handled\n")[2].splitlines()
+    assert first.startswith("  lost  LookupError: 1 is nowhere (event ")
+    assert second.startswith("  lost  LookupError: 2 is nowhere (event ")
+    assert how == "  with the traceback: weft explain r lost"
+    assert [each["component"] for each in json.loads(data.out)["handled_failures"]] == ["lost", "lost"]
+    assert json.loads(data.out)["failures"] == []
+
+
 def test_of_many_inputs_the_last_are_shown(weft: Callable[..., Any], file: Path) -> None:
     stored(file, Workflow("w", step(abs)), *range(100, 125))
 

@@ -13,6 +13,7 @@ import pytest
 from small_flows import chain, double
 
 from weft import Policy, Runner, Saga, Workflow, step, telemetry
+from weft import events as ev
 from weft.events import InputReceived
 from weft.policy import Value
 from weft.runner import WorkerHooks
@@ -316,23 +317,42 @@ def test_an_exception_whose_own_code_fails_is_logged_and_harms_nothing(caplog: p
     assert "crashed" not in caplog.text
 
 
-def test_a_failure_that_the_workflow_handles_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    handled = broken.on_error(OSError, then=step(lambda failure: failure.message, name="told"))
+def test_a_failure_that_the_workflow_handles_is_one_line_that_says_where_it_goes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def breaks(x: int) -> int:
+        raise OSError(f"no,\n\n  it is {'long ' * 100}")
+
+    breaking = step(breaks).on_error(OSError, then=step(lambda failure: failure.message, name="told"))
     trip = Saga("trip")
     trip.transaction(lambda request, results: fails(1), name="book", compensate=None)
     with caplog.at_level(logging.WARNING, logger="weft.runner"), Runner() as runner:
-        runner.start(Workflow("w", handled), 1).wait(20)
-        runner.start(Workflow("t", trip), 1).wait(20)
+        handled = runner.start(Workflow("w", breaking), 1, id="a").wait(20)
+        runner.start(Workflow("t", trip), 1, id="b").wait(20)
 
-    assert [record.levelno for record in caplog.records if "has failed" in record.message] == [logging.WARNING] * 2
+    handling, undoing = (record for record in caplog.records if "has failed" in record.message)
+    assert [handling.levelno, undoing.levelno] == [logging.WARNING] * 2
+    assert handling.message.startswith("'breaks' of run 'a' has failed: OSError: no, it is long long")
+    assert handling.message.endswith("…; 'told' handles it")
+    assert undoing.message == "'trip.book' of run 'b' has failed: OSError: no; 'trip' handles it"
+    assert not any(record.exc_info or record.exc_text for record in (handling, undoing))
+    assert (handling.run_id, handling.component, handling.attempt) == ("a", "breaks", 1)  # type: ignore[attr-defined]
+    [failed] = [event for event in handled.log() if isinstance(event, ev.RunnableFailed)]
+    assert "raise OSError(" in failed.error.traceback  # where it can always be read
 
 
-def test_a_step_that_is_skipped_or_falls_back_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, logger="weft.runner"), Runner() as runner:
-        runner.start(Workflow("w", broken), 1, policies=[("broken", Policy(fallback=lambda r, e: Value(5)))]).wait(20)
-        runner.start(Workflow("w", broken), 1, policies=[("broken", Policy(on_failure="skip"))]).wait(20)
+def test_a_step_that_is_skipped_or_falls_back_is_a_line_for_those_who_ask(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="weft.runner"), Runner() as runner:
+        falls = Policy(max_retries=1, fallback=lambda runnable, error: Value(5))
+        runner.start(Workflow("w", broken), 1, id="a", policies=[("broken", falls)]).wait(20)
+        runner.start(Workflow("w", broken), 1, id="b", policies=[("broken", Policy(on_failure="skip"))]).wait(20)
 
-    assert [record for record in caplog.records if record.name == "weft.runner"] == []
+    found = [record for record in caplog.records if "has failed" in record.message]
+    assert [(record.levelno, record.message) for record in found] == [
+        (logging.INFO, "'broken' of run 'a' has failed after 2 attempts: OSError: no; its fallback is asked"),
+        (logging.INFO, "'broken' of run 'b' has failed: OSError: no; it is skipped"),
+    ]
+    assert not any(record.exc_info for record in found)
 
 
 # -- the store -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""``weft explain``: shows which values a value came from."""
+"""``weft explain``: shows which values a value came from, or why a component has none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from weft.cli.completion import components
 from weft.cli.options import AsJson, RunId
 from weft.cli.reading import reading
 from weft.cli.screen import Screen
+from weft.cli.show import failure_data, failures_of, print_failure
 from weft.cli.store_option import StoreOption
+from weft.errors import NothingProduced
 from weft.views.text import word
 
 
@@ -28,12 +30,21 @@ def explain(
     store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which values a value came from, as a tree."""
+    """Show which values a value came from, as a tree; of a component that has failed, the traceback."""
     screen = Screen()
     with reading(screen, store) as view:
         found = view.read(run).run()
         names = [component] if component is not None else list(found.results())
-        explained = [found.explain(name) for name in names]
+        try:
+            explained = [found.explain(name) for name in names]
+        except NothingProduced:
+            failure = next((event for event in reversed(failures_of(found)) if event.component == component), None)
+            if failure is not None:
+                if as_json:
+                    screen.json([{"failure": failure_data(failure)}], indent=2)
+                else:
+                    print_failure(screen, failure, margin="", most=None)
+            raise
         if as_json:
             screen.json([each.to_dict() for each in explained], indent=2)
             return

@@ -72,6 +72,7 @@ def show(
         _lines(screen, "children", children)
         _failures(screen, "failures", list((here.memory.failures or {}).values()))
         _failures(screen, "dead letters", here.dead_letters)
+        _handled_failures(screen, here)
 
 
 def _follow(screen: Screen, reader: stored.RunReader, option: str, *, as_json: bool) -> None:
@@ -198,12 +199,14 @@ def _data(found: stored.Stored, run: Run) -> dict[str, Any]:
         "inputs": [{"ordinal": event.ordinal, "key": event.key, "value": event.value} for event in inputs],
         "results": run.results(),
         "children": run.children,
-        "failures": [_failure(event) for event in (run.memory.failures or {}).values()],
-        "dead_letters": [_failure(event) for event in run.dead_letters],
+        "failures": [failure_data(event) for event in (run.memory.failures or {}).values()],
+        "dead_letters": [failure_data(event) for event in run.dead_letters],
+        "handled_failures": [failure_data(event) for event in _handled(run)],
     }
 
 
-def _failure(event: ev.RunnableFailed) -> dict[str, Any]:
+def failure_data(event: ev.RunnableFailed) -> dict[str, Any]:
+    """Return a failure, for JSON."""
     detail = event.error
     return {
         "component": event.component,
@@ -311,19 +314,52 @@ def _lines(screen: Screen, title: str, lines: dict[str, str]) -> None:
             screen.line(f"  {name:{width}}  {text}")
 
 
+def failures_of(run: Run) -> list[ev.RunnableFailed]:
+    """Return the failures that the log of *run* still has, handled ones included, in order."""
+    return [event for event in run.log() if isinstance(event, ev.RunnableFailed)]
+
+
+def _handled(run: Run) -> list[ev.RunnableFailed]:
+    """Return the failures that the workflow has handled."""
+    open_ = {event.seq for event in (*(run.memory.failures or {}).values(), *run.dead_letters)}
+    return [event for event in failures_of(run) if event.seq not in open_]
+
+
+def _handled_failures(screen: Screen, run: Run) -> None:
+    """Print a line for each failure that the workflow has handled."""
+    failures = _handled(run)
+    if failures:
+        screen.line()
+        screen.line("failures that were handled", style="bold")
+    for event in failures[-_SHOWN_FAILURES:]:
+        print_failure(screen, event, margin="  ", most=0)
+    if failures:
+        _note_left_out(screen, failures)
+        example = f"weft explain {word(run.id)} {word(failures[-1].component)}"
+        screen.line(f"  with the traceback: {example}")
+
+
 def _failures(screen: Screen, title: str, failures: list[ev.RunnableFailed]) -> None:
     if failures:
         screen.line()
         screen.line(title, style="bold")
     for event in failures[-_SHOWN_FAILURES:]:
-        screen.line(
-            f"  {event.component}  {error_line(event.error)} (event {event.seq}, {count(event.attempts, 'attempt')})"
-        )
-        lines = event.error.traceback.rstrip().splitlines()
-        if len(lines) > _SHOWN_TRACEBACK:
-            lines = ["...", *lines[-_SHOWN_TRACEBACK:]]
-        for line in lines:
-            screen.line(f"      {line}")
+        print_failure(screen, event, margin="  ", most=_SHOWN_TRACEBACK)
+    _note_left_out(screen, failures)
+
+
+def print_failure(screen: Screen, event: ev.RunnableFailed, *, margin: str, most: int | None) -> None:
+    """Print a failure, with at most the last *most* lines of its traceback."""
+    told = f"event {event.seq}, {count(event.attempts, 'attempt')}"
+    screen.line(f"{margin}{event.component}  {error_line(event.error)} ({told})")
+    lines = event.error.traceback.rstrip().splitlines()
+    if most is not None and len(lines) > most:
+        lines = ["...", *lines[-most:]] if most else []
+    for line in lines:
+        screen.line(f"{margin}    {line}")
+
+
+def _note_left_out(screen: Screen, failures: list[ev.RunnableFailed]) -> None:
     left_out = len(failures) - _SHOWN_FAILURES
     if left_out > 0:
         screen.line(f"  and {count(left_out, 'earlier one')}: weft log lists all")

@@ -31,6 +31,8 @@ _log = logging.getLogger("weft.runner")
 _TRACEBACK: Any = vars(BaseException)["__traceback__"]
 FailedAttempt = Literal["retried", "fell_back", "skipped", "failed"]
 """The decision about a failed attempt; nothing follows one that has *failed*."""
+MOST_SAID = 300
+"""How many characters of a handled error a line of the log has."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -193,12 +195,14 @@ class Reporter:
         inflight.handle = None
 
     def gave_up(self, inflight: InFlight, outcome: Outcome) -> None:
-        """A runnable is skipped, or has failed for good: that is logged."""
+        """A runnable is skipped, or has failed for good: that is logged, with its traceback if nothing handles it."""
         is_final = outcome.status == "failed"
         if is_final:  # its fallback has failed after the attempt, or a limit has refused one: that counts
             failed = inflight.failed
             inflight.failed = outcome if failed is None else replace(failed, error=outcome.error)
         self.attempt_failed(inflight, "failed" if is_final else "skipped")
+        if not is_final and outcome.error is not None and _log.isEnabledFor(logging.INFO):
+            self._log_handled(inflight, outcome.attempt, describe(outcome.error), "it is skipped", logging.INFO)
         if is_final and (bus.runnable_dead_letter or _log.isEnabledFor(logging.WARNING)):
             error = outcome.error or RuntimeError("failed without an error")
             self._failed_for_good(inflight, outcome, error)
@@ -206,24 +210,46 @@ class Reporter:
     def _failed_for_good(self, inflight: InFlight, outcome: Outcome, error: BaseException) -> None:
         """Log the failure, and report a dead letter."""
         node, detail = inflight.activation.node, describe(error)
-        is_handled = bool(node.error_routes and rescuers(node, detail))
-        self._log_failure(inflight, outcome, error, detail, logging.WARNING if is_handled else logging.ERROR)
-        is_letter = (outcome.on_failure == "dead_letter" or node.undoes) and not is_handled
+        handlers = rescuers(node, detail) if node.error_routes else []
+        if handlers:
+            names = ", ".join(dict.fromkeys(f"{target.owner or target.name!r}" for target, _ in handlers))
+            self._log_handled(inflight, outcome.attempt, detail, f"{names} handles it", logging.WARNING)
+        else:
+            self._log_unhandled(inflight, outcome, error, detail)
+        is_letter = (outcome.on_failure == "dead_letter" or node.undoes) and not handlers
         if is_letter and bus.runnable_dead_letter:
             bus.emit(catalogue.RUNNABLE_DEAD_LETTER, {}, {**self._attempt(inflight), "error": error})
 
-    def _log_failure(
-        self, inflight: InFlight, outcome: Outcome, error: BaseException, detail: ErrorDetail, level: int
-    ) -> None:
+    def _log_unhandled(self, inflight: InFlight, outcome: Outcome, error: BaseException, detail: ErrorDetail) -> None:
         """Log the exception; its text is taken from its description, since its own code may raise anything."""
-        count = "" if outcome.attempt == 1 else f" after {outcome.attempt} attempts"
-        said = (inflight.activation.node.name, self._run.id, count, detail.type, detail.message)
+        said = (*self._said(inflight, outcome.attempt), detail.type, detail.message)
         raised = (type(error), error, _TRACEBACK.__get__(error))
-        record = _log.makeRecord(
-            _log.name, level, __file__, 0, "%r of run %r has failed%s: %s: %s", said, raised, "gave_up"
-        )
-        record.exc_text = detail.traceback.rstrip()
-        record.run_id, record.component, record.attempt = self._run.id, said[0], outcome.attempt
+        self._log(inflight, outcome.attempt, logging.ERROR, "%r of run %r has failed%s: %s: %s", said, raised, detail)
+
+    def _log_handled(self, inflight: InFlight, attempt: int, detail: ErrorDetail, follows: str, level: int) -> None:
+        """Log in one line what has failed, and what follows; the traceback is in the log of the run."""
+        message = " ".join(detail.message.split())
+        text = f"{detail.type}: {message}" if message else detail.type
+        said = (*self._said(inflight, attempt), text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}…", follows)
+        self._log(inflight, attempt, level, "%r of run %r has failed%s: %s; %s", said)
+
+    def _said(self, inflight: InFlight, attempt: int) -> tuple[str, str, str]:
+        return inflight.activation.node.name, self._run.id, "" if attempt == 1 else f" after {attempt} attempts"
+
+    def _log(
+        self,
+        inflight: InFlight,
+        attempt: int,
+        level: int,
+        form: str,
+        said: tuple[str, ...],
+        raised: Any = None,
+        detail: ErrorDetail | None = None,
+    ) -> None:
+        record = _log.makeRecord(_log.name, level, __file__, 0, form, said, raised, "gave_up")
+        if detail is not None:
+            record.exc_text = detail.traceback.rstrip()
+        record.run_id, record.component, record.attempt = self._run.id, inflight.activation.node.name, attempt
         if _log.isEnabledFor(level):
             _log.handle(record)
 
@@ -244,6 +270,9 @@ class Reporter:
 
     def falling_back(self, inflight: InFlight, error: BaseException) -> None:
         """The fallback is about to be asked."""
+        if _log.isEnabledFor(logging.INFO):
+            attempt = inflight.attempt if inflight.failed is None else inflight.failed.attempt
+            self._log_handled(inflight, attempt, describe(error), "its fallback is asked", logging.INFO)
         self.attempt_failed(inflight, "fell_back")
         if bus.runnable_fallback:
             bus.emit(catalogue.RUNNABLE_FALLBACK, {}, {**self._attempt(inflight), "error": error})
