@@ -271,7 +271,7 @@ class Reporter:
     def falling_back(self, inflight: InFlight, error: BaseException) -> None:
         """The fallback is about to be asked."""
         if _log.isEnabledFor(logging.INFO):
-            attempt = inflight.attempt if inflight.failed is None else inflight.failed.attempt
+            attempt = 1 if inflight.failed is None else inflight.failed.attempt
             self._log_handled(inflight, attempt, describe(error), "its fallback is asked", logging.INFO)
         self.attempt_failed(inflight, "fell_back")
         if bus.runnable_fallback:
