@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft import Policy, Run, Workflow, current, events, join, sleep, step, wait_for
+from weft import Policy, Run, Runner, Workflow, accumulator, current, events, join, sleep, step, wait_for
 from weft.core.run.waits import begin_waits, fire_timer, receive_signal, timers
 from weft.errors import InvalidArgument
 from weft.log.redaction import Redacted, Redaction
@@ -120,3 +120,13 @@ def test_a_name_that_the_run_does_not_have_is_refused_since_it_would_hide_nothin
     for names, hint in ((["Input"], "INPUT"), (["card", "paied"], "paid"), (["payments"], "payment"), (["zz"], "card")):
         with pytest.raises(InvalidArgument, match=f"nothing would be hidden; did you mean .*'{hint}'"):
             redacted(paid(), *names)
+
+
+def test_a_state_that_was_carried_into_a_new_run_is_hidden() -> None:
+    total = accumulator(lambda state, x: state + x, init="", name="total")
+    with Runner(executor="inline") as runner:
+        runner.start(Workflow("sums", total), "card 4711", id="r", open=True).result()
+        carried = runner.log(runner.continue_as_new("r").id)
+
+    assert "4711" in repr(carried)
+    assert "4711" not in repr(Redaction(["total"], b"key").events(carried))

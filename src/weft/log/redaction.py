@@ -47,15 +47,18 @@ register(Redacted, "weft.Redacted")
 class Redaction:
     """Replaces values as *redact* says; *key* makes the hashes."""
 
-    def __init__(self, redact: Redact, key: bytes) -> None:
+    def __init__(self, redact: Redact, key: bytes, *, text: str = "(redacted)") -> None:
         """
+        Args:
+            text: stands for a text that may quote a value.
+
         Raises:
             InvalidArgument: *redact* is neither a function, nor names, nor True.
         """
         given: Any = redact
         if isinstance(given, str) or not (callable(given) or isinstance(given, bool | Collection)):
             raise InvalidArgument(f"redact={redact!r:.80}: use a list of names, a function of name and value, or True")
-        self._redact, self._key = redact, key
+        self._redact, self._key, self._text = redact, key, text
         self._waits: dict[str, set[str]] = {}
         """By signal: the components that wait for it."""
 
@@ -100,19 +103,22 @@ class Redaction:
             case ev.TokenIssued():  # whatever is redacted: with a token a reader could complete the step
                 return replace(event, token=self._hash(event.token))
             case ev.SignalRefused() if self._hides(self._hidden_wait(event.name)):
-                return replace(event, reason="(redacted)")
+                return replace(event, reason=self._text)
             case ev.RunnableSkipped() | ev.RunnableCancelled() if event.reason and self._hides(name):
-                return replace(event, reason="(redacted)")
+                return replace(event, reason=self._text)
             case ev.FannedOut():
                 return replace(event, value=[self._value(name, each) for each in event.value])
             case ev.StateChanged():
                 emitted = tuple(self._value(name, each) for each in event.emitted)
                 key = None if event.key is None else self._value(name, event.key)
                 return replace(event, state=self._value(name, event.state), emitted=emitted, key=key)
+            case ev.StateCarried():
+                key = None if event.key is None else self._value(name, event.key)
+                return replace(event, value=self._value(name, event.value), key=key)
             case ev.RunnableRetried() if event.values is not None:
                 return replace(event, values=tuple(self._value(name, each) for each in event.values))
             case ev.RunnableFailed() | ev.AttemptFailed() | ev.FailureReceived() if self._hides(name):
-                return replace(event, error=replace(event.error, message="(redacted)", traceback=""))
+                return replace(event, error=replace(event.error, message=self._text, traceback=""))
             case ev.RunForked():
                 values = cast("tuple[Any, ...]", event.values)
                 edited = zip(event.edited, values, strict=True)
