@@ -31,6 +31,7 @@ from weft.web.fork_page import edit_of
 from weft.web.guard import fields_of, form_of
 from weft.web.policy_page import policy_rule
 from weft.web.rendering import in_path, link, number_of, page, said
+from weft.web.sight import seen_text, source_of
 from weft.web.source import Source
 
 MOST: Final = 200
@@ -102,7 +103,7 @@ async def act(request: Request) -> Response:
     action = ACTIONS.get(what)
     if action is None:
         return said(request, f"there is no action {what!r}: use {', '.join(ACTIONS)}", 404)
-    source: Source = request.app.state.source
+    source = source_of(request)
     runner, here = await source.runner(), f"/runs/{in_path(id)}"
     wants_json = "application/json" in request.headers.get("accept", "")
     needed = await _without_code(source, await runner.find(id), what)
@@ -138,7 +139,7 @@ async def retry(source: Source, id: str, form: dict[str, str], by: str) -> None:
 
 async def act_on_many(request: Request) -> Response:
     """Retry, cancel or signal the runs that a form names, and report those that refuse it."""
-    source: Source = request.app.state.source
+    source = source_of(request)
     fields, by = await fields_of(request) or {}, request.state.identity.name
     form = {name: fields.get(name, [""])[-1] for name in ("reason", "name", "value")}
     what, runs = fields.get("action", [""])[-1], list(dict.fromkeys(fields.get("run", [])))
@@ -161,7 +162,7 @@ async def act_on_many(request: Request) -> Response:
             else:
                 await retry(source, id, {}, by)
         except WeftError as error:
-            refused.append(f"{id}: {error}")
+            refused.append(f"{id}: {seen_text(request, error)}")
     back = "/problems" if fields.get("back", [""])[-1] == "/problems" else "/runs"
     if not refused:
         return RedirectResponse(link(request, back), 303)
@@ -177,7 +178,7 @@ async def done(request: Request, do: Callable[[], Awaitable[object]], leads_to: 
     except msgspec.DecodeError as error:
         return _refused(request, leads_to, f"the value is not JSON: {error}", wants_json=wants_json)
     except WeftError as error:
-        return _refused(request, leads_to, str(error), wants_json=wants_json)
+        return _refused(request, leads_to, seen_text(request, error), wants_json=wants_json)
     if wants_json:
         return Response(b'{"done": true}', media_type="application/json")
     return RedirectResponse(link(request, other if isinstance(other, str) else leads_to), 303)

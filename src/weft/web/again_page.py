@@ -19,14 +19,15 @@ from weft.runner.runner import AsyncRunner
 from weft.views.text import from_json
 from weft.web.fork_page import as_typed
 from weft.web.rendering import data, in_path, page
-from weft.web.source import Source
+from weft.web.sight import may_see as may_see_values
+from weft.web.sight import source_of
 
 
 async def again_page(request: Request) -> Response:
     """Show the input of the run in the address, to be started again with it."""
-    source: Source = request.app.state.source
+    source = source_of(request)
     record, run = await source.run(request.path_params["id"])
-    may_see = request.state.identity.may(request.app.state.values)
+    may_see = may_see_values(request)
     event = first_input(run)
     text = as_typed(event.value) if event is not None and may_see else ""
     module = next(iter(source.modules(record)), "MODULE")

@@ -47,6 +47,7 @@ from weft.web.schedules_page import (
     schedules_page,
     unpause_schedule,
 )
+from weft.web.sight import HiddenSource, may_see
 from weft.web.source import Source
 from weft.web.value_page import value_page
 from weft.web.versions_page import live_versions, versions_page
@@ -146,7 +147,8 @@ def app(
         lifespan=lifespan,
         exception_handlers={RunNotFound: _not_found, HistoryTruncated: _gone, StoreError: _unavailable, 404: _no_page},
     )
-    found.state.source, found.state.values, found.state.watches = source, values, Watches()
+    found.state.source, found.state.hidden = source, HiddenSource(source)
+    found.state.values, found.state.watches = values, Watches()
     found.state.can_sign_out = isinstance(auth, Tokens)
     found.state.store = plain(name or (str(store) if isinstance(store, str | Path) else type(store).__name__))
     return found
@@ -199,7 +201,8 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    return page(request, "missing.html", status=410, what=str(error), data={"error": str(error)})
+    why = str(error) if may_see(request) else f"{error}; what is left of it cannot be shown without its values"
+    return page(request, "missing.html", status=410, what=why, data={"error": why})
 
 
 async def _no_page(request: Request, _: Exception) -> Response:

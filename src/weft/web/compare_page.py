@@ -17,7 +17,8 @@ from weft.errors import HistoryTruncated
 from weft.views import page_graph
 from weft.web.live import state_of_run
 from weft.web.rendering import data, page
-from weft.web.source import Source
+from weft.web.sight import may_see as may_see_values
+from weft.web.sight import source_of
 
 ALIKE: Final = 4
 """Of more differences of one component than this the first are listed, and how many more there are."""
@@ -27,7 +28,7 @@ MOST: Final = 200
 
 async def compare_page(request: Request) -> Response:
     """Compare the run in the address with the run ``?with=``."""
-    source: Source = request.app.state.source
+    source = source_of(request)
     query = request.query_params
     one, other = request.path_params["id"], query.get("with", "")
     if not other:
@@ -37,7 +38,7 @@ async def compare_page(request: Request) -> Response:
         if record.first > 1:  # outcomes that were removed would look as if they had never been
             raise HistoryTruncated(record.id, record.first)
     found = diff(mine, theirs)
-    may_see = request.state.identity.may(request.app.state.values)
+    may_see = may_see_values(request)
     if query.get("format") == "json":
         differences = [
             {"component": each.component, "input": each.input, "kind": each.kind}

@@ -19,16 +19,17 @@ from weft.core.run.run import Run
 from weft.errors import WeftError
 from weft.views.text import from_json
 from weft.web.rendering import data, number_of, page
-from weft.web.source import Source
+from weft.web.sight import may_see as may_see_values
+from weft.web.sight import source_of
 
 INPUT = "INPUT"
 
 
 async def fork_page(request: Request) -> Response:
     """Show the fork of the run in the address at ``?at=``, with the value ``&value=``."""
-    source: Source = request.app.state.source
+    source = source_of(request)
     query = request.query_params
-    may_see = request.state.identity.may(request.app.state.values)
+    may_see = may_see_values(request)
     record, run = await source.run(request.path_params["id"])
     run.memory.lineage.check_whole()
     places = [INPUT, *(name for name in run.memory.workflow.components if run.memory.lineage.index().get(name))]

@@ -6,10 +6,9 @@ import asyncio
 from functools import partial
 from typing import Final
 
-from weft.errors import CorruptLog, RunNotFound
 from weft.views import Waterfall, waterfall
 from weft.views.usual import Usual, gathered, usual_times
-from weft.web.source import Budget, Source
+from weft.web.source import UNREADABLE, Budget, Source
 
 RUNS: Final = 100
 """How many completed runs are read."""
@@ -26,13 +25,13 @@ async def usual_of(source: Source, workflow: str) -> dict[str, Usual]:
 
 
 async def _read(source: Source, workflow: str) -> dict[str, Usual]:
-    runner = await source.runner()
+    runner = await source.reader()
     budget, falls = Budget(EVENTS), list[Waterfall]()
     for record in await runner.runs(workflow=workflow, status="completed", limit=RUNS):
         if budget.allows(record):
             try:
                 _, run = await source.run(record.id)
-            except (CorruptLog, RunNotFound):
+            except UNREADABLE:
                 continue
             falls.append(waterfall(run))
     return usual_times(gathered(falls))

@@ -14,6 +14,7 @@ from weft.local.counters import limits
 from weft.policy.limits import BreakerState, LimitState, RateState
 from weft.web.live import live_page, short
 from weft.web.rendering import page
+from weft.web.sight import source_of
 from weft.web.source import Source
 
 BAD = frozenset({"open", "full", "tried again"})
@@ -22,7 +23,7 @@ BAD = frozenset({"open", "full", "tried again"})
 
 async def limits_page(request: Request) -> Response:
     """Show the limits, those that hold attempts up first."""
-    source: Source = request.app.state.source
+    source = source_of(request)
     found = await limits_of(source)
     return page(
         request,
@@ -37,7 +38,7 @@ async def limits_page(request: Request) -> Response:
 
 async def live_limits(request: Request) -> Response:
     """Tell when a limit has changed."""
-    source: Source = request.app.state.source
+    source = source_of(request)
 
     async def look() -> str:
         return _state(await limits_of(source))

@@ -21,9 +21,10 @@ from starlette.responses import Response, StreamingResponse
 
 from weft.errors import RunNotFound
 from weft.ports.store import FINISHED, RunRecord
-from weft.runner.runner import AsyncRunner
 from weft.shield import shielded
 from weft.web.rendering import said
+from weft.web.sight import source_of
+from weft.web.source import Reader
 
 PAUSE: Final = 0.5
 """Seconds between two looks."""
@@ -64,7 +65,7 @@ def state_of_run(record: RunRecord) -> str:
     return f"{record.head}.{record.status}"
 
 
-async def state_of_runs(runner: AsyncRunner) -> str:
+async def state_of_runs(runner: Reader) -> str:
     """Return the state of the newest runs, in a few characters."""
     records = await runner.runs(limit=NEWEST)
     return short([(record.id, record.head, record.status) for record in records])
@@ -73,7 +74,7 @@ async def state_of_runs(runner: AsyncRunner) -> str:
 async def live_run(request: Request) -> Response:
     """Tell the state of the run in the address whenever it changes, until it has finished."""
     id = request.path_params["id"]
-    runner = await request.app.state.source.runner()
+    runner = await source_of(request).reader()
 
     async def look() -> tuple[str, bool]:
         try:
@@ -87,7 +88,7 @@ async def live_run(request: Request) -> Response:
 
 async def live_runs(request: Request) -> Response:
     """Tell the state of the newest runs whenever it changes."""
-    runner = await request.app.state.source.runner()
+    runner = await source_of(request).reader()
 
     async def look() -> tuple[str, bool]:
         return await state_of_runs(runner), False

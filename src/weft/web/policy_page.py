@@ -14,7 +14,7 @@ from weft.policy import Policy
 from weft.policy.policy import OnFailure
 from weft.web.inspector import policy_text
 from weft.web.rendering import data, page
-from weft.web.source import Source
+from weft.web.sight import source_of
 
 NUMBERS: Final = {
     "max_retries": "attempts after the first one",
@@ -33,7 +33,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
 
 async def policy_page(request: Request) -> Response:
     """Show the policy of the component ``?component=``, and what the fields in the address would change."""
-    source: Source = request.app.state.source
+    source = source_of(request)
     query = request.query_params
     record, run = await source.run(request.path_params["id"])
     names = list(run.memory.workflow.components)

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from weft.core.draw.progress import duration
-from weft.errors import CorruptLog, RunNotFound
+from weft.errors import RunNotFound
 from weft.log.outcome import decode_outcome
 from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.views import attention, waterfall
@@ -30,7 +30,9 @@ from weft.web.history import usual_of
 from weft.web.limits_page import BAD, limits_of
 from weft.web.live import state_of_runs
 from weft.web.rendering import page
-from weft.web.source import Budget, Source
+from weft.web.sight import may_see as may_see_values
+from weft.web.sight import source_of
+from weft.web.source import UNREADABLE, Budget, Source
 
 MOST: Final = 500
 """How many runs are looked at."""
@@ -67,18 +69,18 @@ class Problem(msgspec.Struct):
 
 async def problems_page(request: Request) -> Response:
     """Show the problems, those of most runs first."""
-    runner = await request.app.state.source.runner()
+    runner = await source_of(request).reader()
     seen = await state_of_runs(runner)
     records = [
         *await runner.runs(status=["failed", "parked"], limit=MOST),
         *await runner.runs(status=["running", "waiting", "idle"], failed=True, limit=MOST),
     ]
-    source: Source = request.app.state.source
+    source = source_of(request)
     endangered, now = await runner.endangered(limit=MOST_ENDANGERED), time.time()
     can_retry = {record.id for record in records if source.can_retry(record) and record.status != "parked"}
     grouped = group(records, await _failures_of(source, records))
     by_id = {record.id: record for record in records}
-    if not request.state.identity.may(request.app.state.values):
+    if not may_see_values(request):
         for problem in grouped:
             problem.example = HIDDEN if problem.example else ""
     for problem in grouped:
@@ -110,7 +112,7 @@ async def _interrupted(source: Source) -> list[Problem]:
         if key not in found:
             await source.code_of(record)
             try:
-                left = await source.undriven(await (await source.runner()).find(record.id))
+                left = await source.undriven(await (await source.reader()).find(record.id))
             except RunNotFound:
                 continue
             if left is None:  # a process has taken it meanwhile
@@ -150,7 +152,7 @@ async def _held_up(source: Source) -> list[Problem]:
 
 async def _overdue(source: Source, now: float) -> list[Problem]:
     """Return components of open runs that take longer than 99 of 100 before them, by workflow and component."""
-    runner, found = await source.runner(), dict[tuple[str, str], Problem]()
+    runner, found = await source.reader(), dict[tuple[str, str], Problem]()
     running = {name for (name, status), number in (await source.tally()).items() if status in OPEN and number}
     budget = Budget()
     for workflow in sorted(running)[:MOST_WORKFLOWS]:
@@ -164,7 +166,7 @@ async def _overdue(source: Source, now: float) -> list[Problem]:
                 continue
             try:
                 _, run = await source.run(record.id)
-            except (CorruptLog, RunNotFound):
+            except UNREADABLE:
                 continue
             for each in overdue(waterfall(run, now=now), usual):
                 key = (workflow, each.component)
@@ -202,7 +204,7 @@ async def _failures_of(source: Source, records: list[RunRecord]) -> dict[str, Ca
             continue
         try:
             _, run = await source.run(record.id)
-        except (CorruptLog, RunNotFound):
+        except UNREADABLE:
             continue
         for line in attention(run, record, now=record.updated_at):
             if line.state == "failed" and line.error:

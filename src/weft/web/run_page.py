@@ -44,6 +44,8 @@ from weft.web.inspector import inspected
 from weft.web.live import state_of_run
 from weft.web.rendering import data, number_of, page
 from weft.web.runs_page import as_data
+from weft.web.sight import may_see as may_see_values
+from weft.web.sight import source_of
 from weft.web.slow_answers import looked_at
 from weft.web.source import Source
 
@@ -113,15 +115,15 @@ async def _looked_at(source: Source, record: RunRecord, run: Run, *, is_past: bo
 
 async def run_page(request: Request) -> Response:
     """Show the run whose id is in the address."""
-    source: Source = request.app.state.source
+    source = source_of(request)
     query = request.query_params
     id = request.path_params["id"]
     reading = asyncio.ensure_future(_read(source, id, number_of(query.get("at"))))
     if query.get("format") != "json" and not (await asyncio.wait({reading}, timeout=PATIENCE))[0]:
         reading.add_done_callback(looked_at)  # it goes on, and the page asks again
-        record, known = await (await source.runner()).find(id), source.known(id)
+        record, known = await (await source.reader()).find(id), source.known(id)
         if known is None or query.get("at") or len(known.memory.log) == record.head:
-            may_see = request.state.identity.may(request.app.state.values)
+            may_see = may_see_values(request)
             reason = record.reason if may_see or not record.reason else HIDDEN
             return page(request, "reading.html", record=record, reason=reason, title=record_line(record))
         read = await _looked_at(source, record, known, is_past=False)  # it grows faster than it is read
@@ -130,7 +132,7 @@ async def run_page(request: Request) -> Response:
         read, is_behind = await reading, False
     record, run, is_past, left, views = read
     lines, falls, progress = views.lines, views.waterfall, views.progress
-    may_see = request.state.identity.may(request.app.state.values)
+    may_see = may_see_values(request)
     if not may_see:
         lines = [hidden_line(line) for line in lines]
         progress = {name: hidden_progress(each) for name, each in progress.items()}

@@ -12,17 +12,18 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from weft.errors import CorruptLog, RunNotFound
+from weft.errors import RunNotFound
 from weft.log.outcome import decode_outcome
 from weft.ports.store import FINISHED, RunRecord, RunStatus
-from weft.runner.runner import AsyncRunner
 from weft.views import Attention, Cell, PeriodBar, Scatter, Undriven, attention, histogram_bars, scatter, strip
 from weft.views.hidden import HIDDEN, hidden_line
 from weft.views.text import error_text
 from weft.web import cursor
 from weft.web.live import state_of_runs
 from weft.web.rendering import in_path, link, number_of, page
-from weft.web.source import Budget, Source
+from weft.web.sight import may_see as may_see_values
+from weft.web.sight import source_of
+from weft.web.source import UNREADABLE, Budget, Reader, Source
 from weft.web.spans import DEFAULT, NAMED, Span, named_span, span_of
 
 PAGE: Final = 50
@@ -65,8 +66,8 @@ class Line(msgspec.Struct, frozen=True):
 
 async def runs_page(request: Request) -> Response:
     """Show the runs that the query of the address asks for."""
-    source: Source = request.app.state.source
-    runner = await source.runner()
+    source = source_of(request)
+    runner = await source.reader()
     query = request.query_params
     if found := query.get("q", "").strip():
         try:
@@ -81,7 +82,7 @@ async def runs_page(request: Request) -> Response:
     span = span_of(query, now=now)
     wanted: list[RunStatus] = [status for status in STATUSES if status in query.getlist("status")]
     order = query.get("sort", "attention")
-    may_see = request.state.identity.may(request.app.state.values)
+    may_see = may_see_values(request)
     patience = None if query.get("format") == "json" else COUNTED_WITHIN
     is_scatter = query.get("view") == "scatter"
     found_page = partial(_page, source, wanted, order=order, after=query.get("after"), workflow=workflow)
@@ -145,7 +146,7 @@ async def _page(
     source: Source, wanted: Sequence[RunStatus], span: Span, *, order: str, after: str | None, workflow: str | None
 ) -> tuple[list[RunRecord], str | None]:
     """Return a page of runs in this order, and where the next one begins."""
-    runner, wants = await source.runner(), {"workflow": workflow, "since": span.since}
+    runner, wants = await source.reader(), {"workflow": workflow, "since": span.since}
     if order == "attention":
         return await _by_attention(runner, wanted or STATUSES, after, wants, span)
     return await _by_age(runner, wanted, after, wants, _before(span.until))
@@ -165,13 +166,13 @@ async def _nothing() -> list[PeriodBar]:
 
 
 async def _bars(source: Source, workflow: str | None, span: Span, patience: float | None) -> list[PeriodBar] | None:
-    runner = await source.runner()
+    runner = await source.reader()
     histogram = partial(runner.histogram, since=span.begin, width=span.width, workflow=workflow)
     found = await source.answers.within(patience, ("histogram", *span.key, workflow), histogram)
     return None if found is None else histogram_bars(found, periods=span.periods)
 
 
-async def _scatter(runner: AsyncRunner, wanted: Sequence[RunStatus], wants: dict[str, Any], span: Span) -> Scatter:
+async def _scatter(runner: Reader, wanted: Sequence[RunStatus], wants: dict[str, Any], span: Span) -> Scatter:
     """Return the newest runs as points."""
     records = await runner.runs(status=wanted or None, after=_before(span.until), limit=PLOTTED, **wants)
     begin = min((record.created_at for record in records), default=0.0) if span.name == "all" else span.begin
@@ -184,7 +185,7 @@ async def _counts(
 ) -> dict[RunStatus, int] | None:
     """Return how many runs there are in each status; of very many, as it was up to a minute ago, or None at first."""
     if span.since is not None:
-        runner = await source.runner()
+        runner = await source.reader()
 
         async def count() -> dict[RunStatus, int]:
             found: dict[RunStatus, int] = {}
@@ -205,7 +206,7 @@ async def _counts(
 
 
 async def _by_age(
-    runner: AsyncRunner,
+    runner: Reader,
     wanted: Sequence[RunStatus],
     after: str | None,
     wants: dict[str, Any],
@@ -217,7 +218,7 @@ async def _by_age(
 
 
 async def _by_attention(
-    runner: AsyncRunner, wanted: Sequence[RunStatus], after: str | None, wants: dict[str, Any], span: Span
+    runner: Reader, wanted: Sequence[RunStatus], after: str | None, wants: dict[str, Any], span: Span
 ) -> tuple[list[RunRecord], str | None]:
     """
     Like :func:`_by_age`, one status after the other: runs that need attention come first.
@@ -291,7 +292,7 @@ async def _line(source: Source, record: RunRecord, *, may_see: bool) -> Line:
     """Return what the list shows of a run; one that cannot be read is shown by its record."""
     try:
         _, run = await source.run(record.id)
-    except (CorruptLog, RunNotFound) as error:
+    except UNREADABLE as error:
         return Line(record, Attention("failed", "cannot be read", error=str(error)))
     why = next(iter(attention(run, record, now=time.time())), None)
     if why is not None and not may_see:

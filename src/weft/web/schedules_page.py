@@ -12,13 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from weft.errors import InvalidOption
-from weft.ports.schedules import ScheduleStore
 from weft.runner.runner import AsyncRunner
 from weft.runner.schedules.rows import ScheduleStatus
 from weft.web.actions import done
 from weft.web.guard import form_of
 from weft.web.live import live_page, short
 from weft.web.rendering import page
+from weft.web.sight import source_of
+from weft.web.source import Reader
 
 NEXT: Final = 5
 """How many firings are shown."""
@@ -28,8 +29,8 @@ Act = Callable[[AsyncRunner, str, dict[str, str], str], Awaitable[object]]
 
 async def schedules_page(request: Request) -> Response:
     """Show the schedules, those with a problem first."""
-    runner: AsyncRunner = await request.app.state.source.runner()
-    keeps = isinstance(runner.store, ScheduleStore)
+    source = source_of(request)
+    runner, keeps = await source.reader(), await source.has_schedules()
     found = await _ordered(runner) if keeps else []
     firings = {each.name: await runner.next_firings(each.name, NEXT) for each in found}
     told = [{**_data(each), "firings": firings[each.name]} for each in found]
@@ -46,15 +47,15 @@ async def schedules_page(request: Request) -> Response:
 
 async def live_schedules(request: Request) -> Response:
     """Tell when a schedule has changed or fired."""
-    runner: AsyncRunner = await request.app.state.source.runner()
+    source = source_of(request)
 
     async def look() -> str:
-        return _state(await _ordered(runner)) if isinstance(runner.store, ScheduleStore) else ""
+        return _state(await _ordered(await source.reader())) if await source.has_schedules() else ""
 
     return live_page(request, look)
 
 
-async def _ordered(runner: AsyncRunner) -> list[ScheduleStatus]:
+async def _ordered(runner: Reader) -> list[ScheduleStatus]:
     return sorted(await runner.schedules(), key=lambda each: (not each.problem, each.is_paused, each.name))
 
 
@@ -94,7 +95,7 @@ async def remove_schedule(request: Request) -> Response:
 
 
 async def _act(request: Request, act: Act) -> Response:
-    runner: AsyncRunner = await request.app.state.source.runner()
+    runner = await source_of(request).runner()
     name, by = request.path_params["name"], request.state.identity.name
     form = await form_of(request)
     return await done(request, lambda: act(runner, name, form, by), "/schedules")

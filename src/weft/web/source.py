@@ -11,16 +11,20 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from weft.core.run.run import Run
 from weft.errors import CorruptLog, HistoryTruncated, InvalidOption, RunNotFound
 from weft.fleet.client import AsyncClient
+from weft.ports.deadlines import Endangered
+from weft.ports.schedules import ScheduleStore
 from weft.ports.store import DUE, FINISHED, OwnedStore, RunRecord, RunStatus, Store
 from weft.runner.blocking import Runner
 from weft.runner.runner import AsyncRunner
+from weft.runner.schedules.rows import ScheduleStatus
 from weft.shield import shielded
 from weft.stores import PostgresStore
 from weft.views import Attention, Undriven, queued, undriven
@@ -33,6 +37,8 @@ MOST_EVENTS: Final = 400_000
 
 
 T = TypeVar("T")
+UNREADABLE: Final = (CorruptLog, RunNotFound, HistoryTruncated)
+"""Raised for a run that a list shows by its record alone."""
 Kept = tuple[str, int, int, str]
 """The id of a run, its last event, the event as of which it is kept, and its status."""
 
@@ -59,6 +65,76 @@ class Budget:
             return False
         self._left -= record.head
         return True
+
+
+class Reader(Protocol):
+    """The questions about many runs that pages ask."""
+
+    async def find(self, id: str) -> RunRecord:
+        """Return the record of a run."""
+        ...
+
+    async def runs(
+        self,
+        *,
+        status: RunStatus | Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+        limit: int = 100,
+        after: RunRecord | None = None,
+    ) -> list[RunRecord]:
+        """Return the records of a page of runs, newest first."""
+        ...
+
+    async def waiting_runs(
+        self,
+        *,
+        workflow: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 100,
+        after: RunRecord | None = None,
+    ) -> list[RunRecord]:
+        """Return the records of a page of waiting runs, the next one to be woken first."""
+        ...
+
+    async def count(
+        self,
+        *,
+        status: RunStatus | Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+    ) -> int:
+        """Return how many runs there are."""
+        ...
+
+    async def tally(self) -> dict[tuple[str, RunStatus], int]:
+        """Return how many runs there are, by workflow and status."""
+        ...
+
+    async def count_versions(self, workflow: str) -> dict[str, int]:
+        """Return how many runs a workflow has, by version."""
+        ...
+
+    async def histogram(
+        self, *, since: float, width: float, workflow: str | None = None
+    ) -> dict[tuple[int, RunStatus], int]:
+        """Return how many runs were created when."""
+        ...
+
+    async def endangered(self, *, limit: int = 100) -> list[Endangered]:
+        """Return the runs whose deadline is in danger."""
+        ...
+
+    async def schedules(self) -> list[ScheduleStatus]:
+        """Return the schedules."""
+        ...
+
+    async def next_firings(self, name: str, count: int = 5) -> list[datetime]:
+        """Return the next times of a schedule."""
+        ...
 
 
 class Source:
@@ -89,6 +165,14 @@ class Source:
                 self._opening = asyncio.ensure_future(self._runner.open())
             await shielded(self._opening)
         return self._runner
+
+    async def reader(self) -> Reader:
+        """Return what reads records from the store; :meth:`runner` also changes runs, and is for the actions."""
+        return await self.runner()
+
+    async def has_schedules(self) -> bool:
+        """Return whether the store keeps schedules."""
+        return isinstance((await self.runner()).store, ScheduleStore)
 
     @property
     def has_fleet(self) -> bool:
@@ -160,7 +244,11 @@ class Source:
         store = (await self.runner()).store
         if not isinstance(store, OwnedStore) or await self.workers():
             return []
-        return list(await store.list_free(statuses=statuses, limit=limit))
+        return [self.seen(each) for each in await store.list_free(statuses=statuses, limit=limit)]
+
+    def seen(self, record: RunRecord) -> RunRecord:
+        """Return what pages may see of a record."""
+        return record
 
     def keep_line(self, question: Hashable, line: object) -> None:
         """Keep what lists show of a run, in place of the one that was kept first if they are many."""
@@ -175,7 +263,7 @@ class Source:
     async def code_of(self, record: RunRecord) -> tuple[str, ...]:
         """Like :meth:`modules`, but reads a short run if none like it was read."""
         if not self.modules(record) and Budget().allows(record):
-            with suppress(CorruptLog, RunNotFound):
+            with suppress(*UNREADABLE):
                 await self.run(record.id)
         return self.modules(record)
 
@@ -188,22 +276,22 @@ class Source:
 
     async def tally(self) -> dict[tuple[str, RunStatus], int]:
         """Return how many runs there are, by workflow and status; of very many, as it was up to a minute ago."""
-        return await self.answers.get("tally", (await self.runner()).tally)
+        return await self.answers.get("tally", (await self.reader()).tally)
 
     async def tally_within(self, seconds: float | None) -> dict[tuple[str, RunStatus], int] | None:
         """Like :meth:`tally`, but returns None if counting takes longer than *seconds*."""
-        return await self.answers.within(seconds, "tally", (await self.runner()).tally)
+        return await self.answers.within(seconds, "tally", (await self.reader()).tally)
 
     async def count_versions(self, workflow: str) -> dict[str, int]:
         """Return how many runs *workflow* has, by version; of very many, as it was up to a minute ago."""
-        count = (await self.runner()).count_versions
+        count = (await self.reader()).count_versions
         return await self.answers.get(("versions", workflow), partial(count, workflow))
 
     async def problems(self) -> int:
         """Return how many runs are parked, were interrupted, have failed in the last day, or are open with failures."""
 
         async def count() -> int:
-            runner = await self.runner()
+            runner = await self.reader()
             failed = await runner.count(status="failed", since=time.time() - DAY)
             failed += await runner.count(status=["running", "waiting", "idle"], failed=True)
             stopped = len(await self.list_undriven(MOST_COUNTED, ["running"]))
@@ -231,7 +319,7 @@ class Source:
             RunNotFound: nothing is stored under this id.
             HistoryTruncated: its log was truncated, and it cannot be shown as it was at an earlier event.
         """
-        record = await (await self.runner()).find(id)
+        record = await (await self.reader()).find(id)
         head = record.head if at is None else max(1, min(at, record.head))
         key = (id, record.head, head, record.status)
         kept = self._kept.get(key)

@@ -19,7 +19,8 @@ from weft.views import value_tree
 from weft.views.elements import place_of
 from weft.views.value_tree import part_of
 from weft.web.rendering import data, in_path, link, number_of, page, said
-from weft.web.source import Source
+from weft.web.sight import may_see as may_see_values
+from weft.web.sight import source_of
 
 LONGEST: Final = 100_000
 """How many characters of a text a page shows."""
@@ -27,9 +28,9 @@ LONGEST: Final = 100_000
 
 async def value_page(request: Request) -> Response:
     """Show a part of a value."""
-    if not request.state.identity.may(request.app.state.values):
+    if not may_see_values(request):
         return said(request, "values are hidden from your role", 403)
-    source: Source = request.app.state.source
+    source = source_of(request)
     query = request.query_params
     component, element = query.get("component", ""), number_of(query.get("element"))
     record, run = await source.run(request.path_params["id"], number_of(query.get("at")))

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from weft.ports.store import RunRecord, RunStatus
-from weft.runner.runner import AsyncRunner
 from weft.web.live import live_page, short
 from weft.web.rendering import page
-from weft.web.source import Source
+from weft.web.sight import source_of
+from weft.web.source import Reader, Source
 
 OPEN: Final[tuple[RunStatus, ...]] = ("parked", "waiting", "running", "idle")
 MOST: Final = 5_000
@@ -40,7 +40,7 @@ class Version(msgspec.Struct):
 
 async def versions_page(request: Request) -> Response:
     """Show the versions that open runs need, stranded ones first."""
-    source: Source = request.app.state.source
+    source = source_of(request)
     versions, is_cut = await versions_of(source)
     return page(
         request,
@@ -56,7 +56,7 @@ async def versions_page(request: Request) -> Response:
 
 async def live_versions(request: Request) -> Response:
     """Tell when the versions of open runs have changed."""
-    source: Source = request.app.state.source
+    source = source_of(request)
 
     async def look() -> str:
         return short((await versions_of(source))[0])
@@ -66,7 +66,7 @@ async def live_versions(request: Request) -> Response:
 
 async def versions_of(source: Source) -> tuple[list[Version], bool]:
     """Return the versions, stranded ones first, and whether there are more open runs than were looked at."""
-    runner = await source.runner()
+    runner = await source.reader()
     records = await _open_runs(runner)
     found: dict[tuple[str, str], Version] = {}
     for name in sorted({name for name, _ in await source.tally()}):
@@ -82,7 +82,7 @@ async def versions_of(source: Source) -> tuple[list[Version], bool]:
     return order, len(records) >= MOST
 
 
-async def _open_runs(runner: AsyncRunner) -> list[RunRecord]:
+async def _open_runs(runner: Reader) -> list[RunRecord]:
     found: list[RunRecord] = []
     while len(found) < MOST and (
         records := await runner.runs(status=OPEN, after=found[-1] if found else None, limit=_PAGE)

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from weft.errors import InvalidOption
 from weft.web.actions import done
-from weft.web.source import Source
+from weft.web.sight import source_of
 
 
 async def drain_worker(request: Request) -> Response:
@@ -21,7 +21,7 @@ async def resume_worker(request: Request) -> Response:
 
 
 async def _tell(request: Request, *, resume: bool) -> Response:
-    source: Source = request.app.state.source
+    source = source_of(request)
     worker, by = request.path_params["worker"], request.state.identity.name
 
     async def tell() -> None:

@@ -14,10 +14,10 @@ from starlette.responses import Response
 from weft.ports.queue import QueueStatus
 from weft.ports.store import RunStatus
 from weft.ports.workers import WorkerRecord
-from weft.runner.runner import AsyncRunner
 from weft.web.live import live_page, short
 from weft.web.rendering import page
-from weft.web.source import Source
+from weft.web.sight import source_of
+from weft.web.source import Reader, Source
 
 MOST: Final = 1_000
 """How many open runs are looked at for the processes that hold them."""
@@ -43,10 +43,10 @@ class Fleet(msgspec.Struct, frozen=True):
 
 async def workers_page(request: Request) -> Response:
     """Show the workers and queues of the fleet, or the processes that hold runs."""
-    source: Source = request.app.state.source
+    source = source_of(request)
     fleet = await fleet_of(source)
     if fleet is None:
-        processes, is_cut = await processes_of(await source.runner())
+        processes, is_cut = await processes_of(await source.reader())
         return page(
             request,
             "processes.html",
@@ -61,11 +61,11 @@ async def workers_page(request: Request) -> Response:
 
 async def live_workers(request: Request) -> Response:
     """Tell when a worker or a queue has changed."""
-    source: Source = request.app.state.source
+    source = source_of(request)
 
     async def look() -> str:
         fleet = await fleet_of(source)
-        return short((await processes_of(await source.runner()))[0]) if fleet is None else _state(fleet)
+        return short((await processes_of(await source.reader()))[0]) if fleet is None else _state(fleet)
 
     return live_page(request, look)
 
@@ -107,7 +107,7 @@ def _state(fleet: Fleet) -> str:
     return short((workers, queues, len(fleet.problems)))
 
 
-async def processes_of(runner: AsyncRunner) -> tuple[list[Process], bool]:
+async def processes_of(runner: Reader) -> tuple[list[Process], bool]:
     """Return the processes that hold open runs, most first, and whether there are more runs than were looked at."""
     records = await runner.runs(status=OPEN, limit=MOST)
     held = Counter(record.owner for record in records if record.owner is not None)

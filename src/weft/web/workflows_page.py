@@ -9,14 +9,14 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from weft.errors import CorruptLog, RunNotFound
 from weft.views import page_graph, strip
 from weft.views.order import in_order
 from weft.web.history import usual_of
 from weft.web.inspector import policy_text
 from weft.web.rendering import page
 from weft.web.runs_page import PAGE, STATUSES
-from weft.web.source import Budget, Source
+from weft.web.sight import source_of
+from weft.web.source import UNREADABLE, Budget, Source
 
 GRID: Final = 50
 VERSIONS: Final = 8
@@ -25,8 +25,8 @@ VERSIONS: Final = 8
 
 async def workflows_page(request: Request) -> Response:
     """Show a page of the workflows that have runs, by name."""
-    source: Source = request.app.state.source
-    runner = await source.runner()
+    source = source_of(request)
+    runner = await source.reader()
     counts: dict[str, dict[str, int]] = {}
     for (name, status), number in (await source.tally()).items():
         counts.setdefault(name, {})[status] = number
@@ -54,8 +54,8 @@ async def workflows_page(request: Request) -> Response:
 
 async def workflow_page(request: Request) -> Response:
     """Show one workflow: its picture, its findings, and its components by run."""
-    source, name = request.app.state.source, request.path_params["name"]
-    runner = await source.runner()
+    source, name = source_of(request), request.path_params["name"]
+    runner = await source.reader()
     records = await runner.runs(workflow=name, limit=GRID)
     if not records:
         return page(request, "missing.html", status=404, what=f"the workflow {name}", data={"error": "not found"})
@@ -68,7 +68,7 @@ async def workflow_page(request: Request) -> Response:
             try:
                 _, run = await source.run(record.id)
                 cells = {cell.component: cell.state for cell in strip(run)}
-            except (CorruptLog, RunNotFound):
+            except UNREADABLE:
                 cells = {}
         columns.insert(0, {"record": record, "cells": cells})
     usual, tally = await usual_of(source, name), await source.tally()
