@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from xml.etree import ElementTree as ET
 
 from weft import Policy, Run, Runner, Workflow, each, step
+from weft.core.draw import svg
 from weft.views import page_graph
 
 
@@ -62,3 +64,48 @@ def test_what_lines_share_says_where_it_comes_from_and_leads_to() -> None:
     assert {*trunks} == {("last", "a")}
     assert re.findall(r'data-join="([^"]*)"', drawn) == ["last"]
     assert len(re.findall("<path", drawn)) == pieces + len(trunks) - 1
+
+
+def test_a_name_with_quotes_is_one_label_and_can_be_chosen() -> None:
+    flow = Workflow("w", step(abs, name='say "hi" <&>') >> step(str, name="next"))
+
+    drawn = ET.fromstring(page_graph(flow, selected='say "hi" <&>'))  # noqa: S314 - drawn here
+
+    boxes = {each.get("data-name"): each for each in drawn.iter() if each.get("data-kind") == "step"}
+    said = boxes['say "hi" <&>']
+    assert said.get("class") == "box sel"
+    assert said.get("aria-label") == 'say "hi" <&>: step'
+    assert set(said.attrib) == {"class", "data-name", "data-kind", "tabindex", "role", "aria-label"}
+    assert [each.get("data-to") for each in drawn.iter() if each.get("data-from") == 'say "hi" <&>'] == ["next"]
+
+
+def test_the_drawing_gives_its_boxes_and_lines_as_data() -> None:
+    boxes: dict[str, tuple[float, float]] = {}
+    ends: list[tuple[str, str, str]] = []
+    joined: list[str] = []
+
+    class Noted(svg.Form):
+        def box(self, drawn: svg.DrawnBox) -> str:
+            boxes[drawn.name] = (drawn.middle, drawn.below)
+            return super().box(drawn)
+
+        def net(self, drawn: svg.DrawnNet) -> str:
+            ends.extend((each.edge.source, each.edge.target, each.end[0]) for each in drawn.lines if each.edge)
+            return super().net(drawn)
+
+        def join(self, drawn: svg.DrawnJoin) -> str:
+            joined.append(drawn.target)
+            return super().join(drawn)
+
+    one, two, both = step(abs, name="one"), step(abs, name="two"), step(lambda x, y: x + y, name="both")
+    flow = Workflow("w", one, two, [one, two] >> both)
+
+    assert svg.to_svg(flow.picture(), Noted()) == flow.to_svg()
+    assert {"one", "two", "both"} <= set(boxes)
+    assert boxes["both"][1] > boxes["one"][1] == boxes["two"][1]
+    assert joined == ["both"]
+    assert sorted((source, target) for source, target, _ in ends if target == "both") == [
+        ("one", "both"),
+        ("two", "both"),
+    ]
+    assert {float(x) for _, target, x in ends if target == "both"} == {boxes["both"][0]}

@@ -8,10 +8,7 @@ several lines share says which components it leads to.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import partial
-from html import unescape
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -29,16 +26,6 @@ STRIP: Final = 64.0
 THINNEST: Final = 2.0
 """However few there are in a state, they are seen."""
 
-_STYLE = re.compile(r' role="img" font-family="[^"]*" style="[^"]*"')
-_BOX = re.compile(
-    r'<g data-name="([^"]*)" data-kind="([^"]*)"( data-state="([a-z]+)")?>\n?<title>([^<]*)</title>(.*?)</g></g>',
-    re.DOTALL,
-)
-_NET = re.compile(r'(<g fill="none" stroke="[^"]*" stroke-width="1\.4"[^>]*>)(.*?)</g>', re.DOTALL)
-_LINE = re.compile(r'<path d="([^"]*)"(?: data-edge="([^"]*)" data-from="([^"]*)" data-to="([^"]*)")?/>')
-_JOIN = re.compile(r'<g>(<path d="M([\d.-]+ [\d.-]+)V[\d.-]+" stroke="[^"]*" stroke-width="1\.4" fill="none"/>)')
-_LAST_LINE = re.compile(r'.*<text x="([\d.-]+)" y="([\d.-]+)"', re.DOTALL)
-
 
 def page_graph(subject: Drawable, *, selected: str | None = None, may_see: bool = True) -> str:
     """
@@ -55,69 +42,49 @@ def page_graph(subject: Drawable, *, selected: str | None = None, may_see: bool 
             for box in picture.boxes
         ]
         picture = msgspec.structs.replace(picture, boxes=tuple(boxes))
-    counted = {visible(box.id): box.progress for box in picture.boxes if box.progress is not None and box.progress.of}
-    drawn = _STYLE.sub(' role="group"', svg.to_svg(picture), count=1)
+    return svg.to_svg(picture, PageForm(selected))
 
-    def opened(found: re.Match[str]) -> str:
-        name, kind, attribute, state, title, inside = found.groups()
-        words = " ".join(filter(None, ("box", state, "sel" if name == selected else "")))
+
+class PageForm(svg.Form):
+    """Writes the parts of a drawing for the style sheet and the scripts of a page."""
+
+    root = 'role="group"'
+
+    def __init__(self, selected: str | None) -> None:
+        self._selected = None if selected is None else visible(selected)
+
+    def box(self, drawn: svg.DrawnBox) -> str:
+        """Return a box that can have the focus, with a strip of its elements if it is in a map."""
+        progress, kind = drawn.box.progress, drawn.box.kind
+        state = None if progress is None else progress.state
+        words = " ".join(filter(None, ("box", state, "sel" if drawn.name == self._selected else "")))
         focus = "" if kind == "input" else ' tabindex="0" role="button"'
-        progress, last = counted.get(unescape(name)), _LAST_LINE.match(inside)
-        strip = "" if progress is None or last is None else _strip(progress, float(last[1]), float(last[2]) + 4)
-        return (
-            f'<g class="{words}" data-name="{name}" data-kind="{kind}"{attribute or ""}{focus} aria-label="{title}">'
-            f"<title>{title}</title>{inside}</g>{strip}</g>"
-        )
+        strip = "" if progress is None or not progress.of else _strip(progress, drawn.middle, drawn.below + 4)
+        attributes = f'class="{words}" {svg.attributes_of(drawn)}{focus} aria-label={svg.quoted(drawn.title)}'
+        return f"<g {attributes}><title>{svg.escape(drawn.title)}</title>{drawn.inside}{strip}</g>"
 
-    return _JOIN.sub(partial(_joined, drawn), _NET.sub(_divided, _BOX.sub(opened, drawn)))
+    def net(self, drawn: svg.DrawnNet) -> str:
+        """Return the lines of a net, of which each piece that several share says where it comes from and leads to."""
+        last = [line for line in drawn.lines if line.edge is not None]
+        shared = [line for line in drawn.lines if line.edge is None]
+        ends: dict[svg.Point, list[str]] = {}
+        for line in last:
+            ends.setdefault(line.start, []).append(visible(line.edge.target) if line.edge else "")
+        for line in sorted(shared, key=lambda line: -float(line.start[1])):  # from below
+            ends.setdefault(line.start, []).extend(ends.get(line.end, ()))
+        source = next((visible(line.edge.source) for line in last if line.edge is not None), "")
+        paths = [_shared(line, source, dict.fromkeys(ends.get(line.end, ()))) for line in shared]
+        return f"<g {drawn.style}>{''.join([*paths, *map(svg.ended, last)])}</g>{drawn.heads}"
 
-
-def _divided(net: re.Match[str]) -> str:
-    """Return the lines of a net, of which each piece that several share says where it comes from and leads to."""
-    opening, inside = net.groups()
-    lines = [line.groups() for line in _LINE.finditer(inside)]
-    ends: dict[str, list[str]] = {}
-    for path, edge, _, target in lines:
-        if edge is not None:
-            ends.setdefault(_start(path), []).append(target)
-    source = next((source for _, edge, source, _ in lines if edge is not None), "")
-    trunk = [f"M{piece}" for path, edge, *_ in lines if edge is None for piece in path.split("M") if piece]
-    for piece in sorted(trunk, key=lambda piece: -float(_start(piece).split(" ")[1])):  # from below
-        ends.setdefault(_start(piece), []).extend(ends.get(_end(piece), ()))
-    targets = {piece: "&#10;".join(dict.fromkeys(ends.get(_end(piece), ()))) for piece in trunk}
-    shared = "".join(f'<path d="{piece}" data-trunk="{targets[piece]}" data-from="{source}"/>' for piece in trunk)
-    return f"{opening}{shared}{''.join(line[0] for line in _LINE.finditer(inside) if line[2] is not None)}</g>"
+    def join(self, drawn: svg.DrawnJoin) -> str:
+        """Return the mark of a join, which says what it is the join of."""
+        return f"<g data-join={svg.quoted(drawn.target)}>{drawn.inside}</g>"
 
 
-def _joined(drawn: str, mark: re.Match[str]) -> str:
-    """Return the mark of a join, which says what it is the join of."""
-    place = mark[2]
-    ends = (line[4] for line in _LINE.finditer(drawn) if line[2] == "join" and _end(line[1]) == place)
-    return f'<g data-join="{next(ends, "")}">{mark[1]}'
-
-
-def _start(path: str) -> str:
-    """
-    Return where a line begins.
-
-    >>> _start("M240.5 121.0V121.0C240.5 149.4 89.5 149.4 89.5 177.8")
-    '240.5 121.0'
-    """
-    return re.split("[VC]", path[1:], maxsplit=1)[0]
-
-
-def _end(path: str) -> str:
-    """
-    Return where a line ends.
-
-    >>> _end("M240.5 121.0V121.0C240.5 149.4 89.5 149.4 89.5 177.8"), _end("M5.0 1.0V2.0C5.0 3.0 7.0 3.0 7.0 4.0V9.0")
-    ('89.5 177.8', '7.0 9.0')
-    """
-    x, y = _start(path).split(" ")
-    for kind, numbers in re.findall("([VC])([^VC]*)", path):
-        *_, y = numbers.split(" ")
-        x = x if kind == "V" else numbers.split(" ")[-2]
-    return f"{x} {y}"
+def _shared(line: svg.DrawnLine, source: str, targets: Iterable[str]) -> str:
+    """Return a piece of a net that leads to several *targets*."""
+    leads_to = "&#10;".join(svg.quoted(target)[1:-1] for target in targets)
+    return f'<path d="{line.path}" data-trunk="{leads_to}" data-from={svg.quoted(source)}/>'
 
 
 def _strip(progress: Progress, middle: float, y: float) -> str:

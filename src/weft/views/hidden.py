@@ -57,7 +57,7 @@ class Hidden:
 
 def hidden_run(run: Run) -> Run:
     """
-    Return *run* with nothing in it that its values could be read from: its log with others in their place, folded again.
+    Return *run* with nothing in it that its values could be read from: its log without them, folded again.
 
     >>> from weft import Workflow, step
     >>> hidden_run(Workflow("w", step(str.upper, name="up")).run("secret")).results()

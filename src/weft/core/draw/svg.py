@@ -7,7 +7,7 @@ Nothing in it has an id, so two pictures in one notebook do not disturb each oth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple, cast
 
 from weft.core.draw.anchors import attach
 from weft.core.draw.edge_labels import AWAY, LABEL_SIZE, breadth, short, way_in, words
@@ -31,23 +31,108 @@ _COLOURS: Final = {"read": READ, "error": ERROR}
 _DASHES: Final = {"read": "5 4", "ask": "1.5 3.5"}
 
 
-def to_svg(picture: Picture) -> str:
-    """Return *picture* as an SVG document."""
+Point = tuple[str, str]
+"""A place in a drawing, as it is written there."""
+
+
+class DrawnBox(NamedTuple):
+    """A box as it is drawn."""
+
+    box: Box
+    name: str
+    title: str
+    """Its tooltip."""
+    inside: str
+    """Its shape and its words."""
+    middle: float
+    below: float
+    """Where its last word stands."""
+
+
+class DrawnLine(NamedTuple):
+    """A stretch of a net as it is drawn."""
+
+    path: str
+    start: Point
+    end: Point
+    edge: Edge | None
+    """The edge that ends with it; None if several share it."""
+
+
+class DrawnNet(NamedTuple):
+    """The lines that leave one box, and are drawn alike."""
+
+    style: str
+    lines: list[DrawnLine]
+    heads: str
+    """Its arrow heads."""
+
+
+class DrawnJoin(NamedTuple):
+    """The mark in which the edges of a join meet."""
+
+    target: str
+    """The box that it is the join of."""
+    inside: str
+
+
+class Form:
+    """Writes the parts of a drawing so that it can stand alone; a page with a style sheet writes them otherwise."""
+
+    root = f'role="img" font-family="{FONT}" style="max-width:100%;block-size:auto"'
+
+    def box(self, drawn: DrawnBox) -> str:
+        """Return a box."""
+        return f"<g {attributes_of(drawn)}><title>{escape(drawn.title)}</title>{drawn.inside}</g>"
+
+    def net(self, drawn: DrawnNet) -> str:
+        """Return the lines of a net."""
+        trunk = "".join(line.path for line in drawn.lines if line.edge is None)
+        paths = [f'<path d="{trunk}"/>'] if trunk else []
+        paths += [ended(line) for line in drawn.lines if line.edge is not None]
+        return f"<g {drawn.style}>{''.join(paths)}</g>{drawn.heads}"
+
+    def join(self, drawn: DrawnJoin) -> str:
+        """Return the mark of a join."""
+        return f"<g>{drawn.inside}</g>"
+
+
+def attributes_of(drawn: DrawnBox) -> str:
+    """Return which component a box is, and in which state, as attributes."""
+    progress = drawn.box.progress
+    state = "" if progress is None else f' data-state="{progress.state}"'
+    return f"data-name={quoted(drawn.name)} data-kind={quoted(drawn.box.kind)}{state}"
+
+
+def ended(line: DrawnLine) -> str:
+    """Return the stretch with which an edge ends."""
+    edge = cast("Edge", line.edge)
+    ends = f"data-from={quoted(visible(edge.source))} data-to={quoted(visible(edge.target))}"
+    return f'<path d="{line.path}" data-edge="{edge.kind}" {ends}/>'
+
+
+def to_svg(picture: Picture, form: Form | None = None) -> str:
+    """
+    Return *picture* as an SVG document.
+
+    Args:
+        form: writes its parts; by default so that they can stand in any page.
+    """
+    form = form or Form()
     layout = Layout(picture, *measured(picture))
     attach(layout.lines, layout.boxes)
     wide, high = layout.width + 2 * MARGIN, layout.height + 2 * MARGIN
     # Some renderers (cairosvg) take "height: auto" for no height; they do not know "block-size", which browsers do.
     opening = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" '
-        f'viewBox="{-MARGIN:g} {-MARGIN:g} {wide:.0f} {high:.0f}" role="img" '
-        f'font-family="{FONT}" style="max-width:100%;block-size:auto">'
+        f'viewBox="{-MARGIN:g} {-MARGIN:g} {wide:.0f} {high:.0f}" {form.root}>'
     )
     parts = [opening, f"<title>{_text(picture.name)}</title>"]
     parts.extend(_frame(layout.groups[group.id]) for group in picture.groups)
-    parts.extend(_lines(layout))
+    parts.extend(_lines(layout, form))
     parts.extend(_loop(edge, layout.boxes[edge.source]) for edge in picture.edges if edge.source == edge.target)
     parts.extend(_title(group, layout.groups[group.id], layout.titles[group.id]) for group in picture.groups)
-    parts.extend(_box(box, layout.boxes[box.id]) for box in picture.boxes)
+    parts.extend(form.box(_box(box, layout.boxes[box.id])) for box in picture.boxes)
     parts.append("</svg>")
     return "\n".join(parts) + "\n"
 
@@ -108,7 +193,7 @@ def _size(box: Box) -> Size:
     return round(max(wide, 64.0 if box.kind == "input" else 84.0)), round(high)
 
 
-def _box(box: Box, rect: Rect) -> str:
+def _box(box: Box, rect: Rect) -> DrawnBox:
     paint, shape = paint_of(box), shape_of(box)
     dashed = ' stroke-dasharray="4 3"' if box.progress is not None and box.progress.state == "skipped" else ""
     middle = rect.x + rect.width / 2
@@ -122,13 +207,11 @@ def _box(box: Box, rect: Rect) -> str:
         y += 5.0
     body, *lines = outline(shape, rect)
     drawn = f'<path d="{body}" fill="{paint.fill}"/>' + "".join(f'<path d="{line}" fill="none"/>' for line in lines)
-    state = "" if box.progress is None else f' data-state="{box.progress.state}"'
-    return (
-        f"<g data-name={quoted(visible(box.id))} data-kind={quoted(box.kind)}{state}>"
-        f"<title>{_text(_tooltip(box))}</title>"
+    inside = (
         f'<g stroke="{paint.line}" stroke-width="1.3"{dashed}>{drawn}</g>'
-        f'<g fill="{paint.ink}" text-anchor="middle">{"".join(texts)}</g></g>'
+        f'<g fill="{paint.ink}" text-anchor="middle">{"".join(texts)}</g>'
     )
+    return DrawnBox(box, visible(box.id), visible(_tooltip(box)), inside, middle, y - 6)
 
 
 def _tooltip(box: Box) -> str:
@@ -168,7 +251,7 @@ def _title(group: Group, rect: Rect, room: float) -> str:
 # -- lines ---------------------------------------------------------------------------------------
 
 
-def _lines(layout: Layout) -> Iterator[str]:
+def _lines(layout: Layout, form: Form) -> Iterator[str]:
     """Yield the lines, those of one net together, then the marks of joins and what is written beside lines."""
     joins: dict[tuple[object, ...], list[Line]] = {}
     for line in layout.lines:
@@ -180,49 +263,44 @@ def _lines(layout: Layout) -> Iterator[str]:
             labels[line.lower, way_in(line.net, line.edge)] = _label(text, line)
     marks: list[str] = []
     for members in joins.values():
-        marks.append(_join(members))
+        marks.append(form.join(_join(members)))
         for line in members:
             line.bottom -= JOINED
     nets: dict[Net, list[Line]] = {}
     for line in layout.lines:
         nets.setdefault(line.net, []).append(line)
     for (_, kind), members in nets.items():
-        yield _net(kind, members)
+        yield form.net(_net(kind, members))
     yield from marks
     yield from labels.values()
 
 
-def _net(kind: str, members: list[Line]) -> str:
+def _net(kind: str, members: list[Line]) -> DrawnNet:
     is_back = kind.startswith("back ")
     word = kind.removeprefix("back ")
     colour = _COLOURS.get(word, EDGE)
     dash = f' stroke-dasharray="{_DASHES[word]}"' if word in _DASHES else ""
-    trunk = "".join(_path(line) for line in members if line.edge is None)
-    parts = [f'<path d="{trunk}"/>'] if trunk else []
     heads: list[str] = []
     for line in members:
-        if line.edge is not None:
-            edge = line.edge
-            ends = f"data-from={quoted(visible(edge.source))} data-to={quoted(visible(edge.target))}"
-            parts.append(f'<path d="{_path(line)}" data-edge="{edge.kind}" {ends}/>')
-            if not is_back and edge.kind != "join":
-                heads.append(_head(line.x2, line.bottom))
+        if line.edge is not None and not is_back and line.edge.kind != "join":
+            heads.append(_head(line.x2, line.bottom))
         if is_back and line.upper is not None:
             heads.append(_head(line.x1, line.top, up=True))
-    return (
-        f'<g fill="none" stroke="{colour}" stroke-width="1.4"{dash}>{"".join(parts)}</g>'
-        f'<path d="{"".join(dict.fromkeys(heads))}" fill="{colour}"/>'
-    )
+    style = f'fill="none" stroke="{colour}" stroke-width="1.4"{dash}'
+    drawn = f'<path d="{"".join(dict.fromkeys(heads))}" fill="{colour}"/>'
+    return DrawnNet(style, [_line(line) for line in members], drawn)
 
 
-def _path(line: Line) -> str:
+def _line(line: Line) -> DrawnLine:
     begin = f"M{line.x1:.1f} {line.top:.1f}V{line.start:.1f}"
+    start, bottom = (f"{line.x1:.1f}", f"{line.top:.1f}"), f"{line.bottom:.1f}"
     if abs(line.x1 - line.x2) < 0.5:
-        return f"{begin}V{line.bottom:.1f}"
+        return DrawnLine(f"{begin}V{bottom}", start, (start[0], bottom), line.edge)
     end = min(line.end, line.bottom)
     half = (line.start + end) / 2
     bend = f"C{line.x1:.1f} {half:.1f} {line.x2:.1f} {half:.1f} {line.x2:.1f} {end:.1f}"
-    return begin + bend + (f"V{line.bottom:.1f}" if line.bottom > end else "")
+    path = begin + bend + (f"V{bottom}" if line.bottom > end else "")
+    return DrawnLine(path, start, (f"{line.x2:.1f}", bottom), line.edge)
 
 
 def _head(x: float, y: float, *, up: bool = False) -> str:
@@ -248,14 +326,15 @@ def _label(text: str, line: Line) -> str:
     )
 
 
-def _join(members: list[Line]) -> str:
+def _join(members: list[Line]) -> DrawnJoin:
     """Draw the mark in which the edges of a join meet."""
-    x, y = members[0].x2, members[0].bottom
-    return (
-        f'<g><path d="M{x:.1f} {y - JOINED:.1f}V{y - 4:.1f}" stroke="{EDGE}" stroke-width="1.4" fill="none"/>'
+    x, y, edge = members[0].x2, members[0].bottom, cast("Edge", members[0].edge)
+    inside = (
+        f'<path d="M{x:.1f} {y - JOINED:.1f}V{y - 4:.1f}" stroke="{EDGE}" stroke-width="1.4" fill="none"/>'
         f'<path d="{_head(x, y)}" fill="{EDGE}"/>'
-        f'<circle cx="{x:.1f}" cy="{y - JOINED:.1f}" r="3.4" fill="{EDGE}"/></g>'
+        f'<circle cx="{x:.1f}" cy="{y - JOINED:.1f}" r="3.4" fill="{EDGE}"/>'
     )
+    return DrawnJoin(visible(edge.target), inside)
 
 
 def _loop(edge: Edge, rect: Rect) -> str:
