@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import select
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import pytest
 from typer.testing import CliRunner
@@ -24,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("completion")
     asks = Workflow("asks", step(abs, name="check") >> wait_for("approved"))
     with Runner(SQLiteStore(where / "runs.db")) as runner:
-        for id in ("order-1", "order-2", "refund-1", "a b", "x;rm"):
+        for id in ("order-1", "order-2", "refund-1", "a b", "x;rm", "tenant:7:done"):
             runner.start(asks, 1, id=id)
             runner.wait_until(id, lambda run: bool(run.waiting_for))
     return where
@@ -61,7 +65,7 @@ def test_ids_of_runs_are_proposed_the_newest_first(ask: Ask) -> None:
 
 
 def test_an_id_that_is_not_one_harmless_word_is_not_proposed(ask: Ask) -> None:
-    assert ask("weft show ") == ["refund-1", "order-2", "order-1"]
+    assert ask("weft show ") == ["tenant:7:done", "refund-1", "order-2", "order-1"]
 
 
 def test_components_signals_and_workflows_are_those_of_the_store(ask: Ask) -> None:
@@ -89,30 +93,104 @@ def test_every_shell_is_answered_in_its_own_way(folder: Path, shell: str, monkey
     assert (result.exit_code, f"complete_{shell}" in result.output) == (0, True)
 
 
-BASH = shutil.which("bash")
+SHELLS = [
+    pytest.param(shell, marks=pytest.mark.skipif(shutil.which(shell) is None, reason=f"{shell} is not installed"))
+    for shell in ("bash", "zsh", "fish")
+]
+PROMPT = "READY> "
+PATIENCE = 90.0
+"""Seconds until a shell that has not answered has failed."""
 
 
-@pytest.mark.skipif(BASH is None, reason="needs bash")
-def test_a_real_bash_completes_the_id_of_a_run(folder: Path) -> None:
-    (folder / "bin").mkdir()
-    program = folder / "bin" / "weft"
+@pytest.fixture
+def home(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home of a user whose path has the program, and whose store has runs."""
+    program = tmp_path / "bin" / "weft"
+    program.parent.mkdir()
     program.write_text(f"#!{sys.executable}\nfrom weft.cli import main\nmain()\n", encoding="utf-8")
     program.chmod(0o755)
-    lines = (
-        'eval "$(weft --show-completion)"',
-        "COMP_WORDS=(weft show ref); COMP_CWORD=2",
-        "_weft_completion weft",
-        'echo "${COMPREPLY[@]}"',
-    )
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("ZDOTDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": str(home), "WEFT_STORE": str(folder / "runs.db"), "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return home
 
-    done = subprocess.run(
-        [str(BASH), "--norc", "-c", "\n".join(lines)],
-        env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "WEFT_STORE": "runs.db"},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
-    assert (done.stdout, done.stderr) == ("refund-1\n", "")
+def told(*command: str, cwd: Path) -> str:
+    """Return what a command prints."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_is_recognised_and_shown_its_script(home: Path, shell: str) -> None:
+    script = told(shell, "-c", "weft --show-completion; true", cwd=home)
+
+    assert f"complete_{shell}" in script
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_in_which_completion_was_installed_completes_commands_options_and_ids(home: Path, shell: str) -> None:
+    assert f"{shell} completion installed" in told(shell, "-c", "weft --install-completion; true", cwd=home)
+    if shell == "fish":
+        for line, wanted in LINES.items():
+            proposed = told("fish", "-c", f'complete -C "{line}"', cwd=home).splitlines()
+            assert wanted in [each.partition("\t")[0] for each in proposed]
+        return
+    rc = home / f".{shell}rc"
+    rc.write_text(f"{rc.read_text(encoding='utf-8')}\nPS1='{PROMPT}'\n", encoding="utf-8")
+    with Terminal([shell, "-i"], home) as terminal:
+        for line, wanted in LINES.items():
+            terminal.wait_for(PROMPT)
+            terminal.type(f"{line}\t")
+            terminal.wait_for(wanted.removeprefix(line.rpartition(" ")[2]))
+            terminal.type(EMPTY_LINE)
+
+
+LINES = {
+    "weft show ref": "refund-1",  # at the first Tab of the shell
+    "weft veri": "verify",
+    "weft ls --sta": "--status",
+    "weft show ten": "tenant:7:done",
+}
+EMPTY_LINE = "\x15\n"
+"""Clears what is typed, and asks for another prompt."""
+CONTROLS = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|[\x00-\x09\x0b-\x1f\\\\]")
+"""What a terminal does not show, and the backslashes with which a shell quotes."""
+
+
+class Terminal:
+    """A shell that has a terminal."""
+
+    def __init__(self, command: list[str], cwd: Path) -> None:
+        self._leader, follower = os.openpty()
+        self._process = subprocess.Popen(
+            command, cwd=cwd, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
+        )
+        os.close(follower)
+        self._seen = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._leader)
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self._leader, text.encode())
+
+    def wait_for(self, text: str) -> None:
+        """Wait until the shell has written *text*, and forget what came before."""
+        end = time.monotonic() + PATIENCE
+        while text.encode() not in CONTROLS.sub(b"", self._seen):
+            ready = select.select([self._leader], [], [], max(0.0, end - time.monotonic()))[0]
+            assert ready, f"no {text!r} in {self._seen!r}"
+            self._seen += os.read(self._leader, 65_536)
+        self._seen = b""

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from weft.cli.cancel import cancel
+from weft.cli.completion import complete_at_the_first_tab
 from weft.cli.diff import diff
 from weft.cli.doctor import doctor
 from weft.cli.explain import explain
@@ -37,6 +38,7 @@ from weft.cli.versions import versions
 from weft.cli.worker import worker
 from weft.cli.workers import drain, workers
 
+complete_at_the_first_tab()
 app = typer.Typer(
     name="weft",
     cls=OneLineGroup,

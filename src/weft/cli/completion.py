@@ -7,7 +7,9 @@ printed into the line that is being typed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import typer
@@ -19,6 +21,28 @@ _MOST: Final = 100
 """How many names are proposed."""
 _LOOKED_AT: Final = 2_000
 """How many runs are looked at, the newest ones."""
+
+
+_REGISTERS: Final = "\ncompdef %(complete_func)s %(prog_name)s\n"
+_COMPLETES: Final = """
+if [ "$funcstack[1]" = "_%(prog_name)s" ]; then
+  %(complete_func)s "$@"
+else
+  compdef %(complete_func)s %(prog_name)s
+fi
+"""
+
+
+def complete_at_the_first_tab() -> None:
+    """
+    Let the script for zsh complete when it is loaded.
+
+    zsh loads it at the first Tab, as the function that completes; that of typer only registers another one then, so
+    that the first Tab of each shell did nothing but ring the bell.
+    """
+    scripts: Any = getattr(import_module("typer._completion_shared"), "_completion_scripts", None)
+    if isinstance(scripts, dict) and _REGISTERS in scripts.get("zsh", ""):
+        scripts["zsh"] = scripts["zsh"].replace(_REGISTERS, _COMPLETES)
 
 
 def run_ids(context: typer.Context, incomplete: str) -> list[str]:
@@ -68,7 +92,12 @@ def _proposed(context: typer.Context, incomplete: str, names: Callable[[Source],
             found = [name for name in names(source) if name.startswith(incomplete) and _is_word(name)]
     except Exception:  # noqa: BLE001 - there is nowhere to say it
         return []
-    return found[:_MOST]
+    return [_written(name) for name in found[:_MOST]]
+
+
+def _written(name: str) -> str:
+    r"""Return *name* as the shell takes it: for zsh, what follows a colon would be the description of what precedes."""
+    return name.replace(":", r"\:") if os.environ.get("_WEFT_COMPLETE") == "complete_zsh" else name
 
 
 def _is_word(name: str) -> bool:
