@@ -160,7 +160,7 @@ LINES = {
 EMPTY_LINE = "\x15\n"
 """Clears what is typed, and asks for another prompt."""
 CONTROLS = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|[\x00-\x09\x0b-\x1f\\\\]")
-"""What a terminal does not show, and the backslashes with which a shell quotes."""
+"""Bytes that a terminal does not show, and the backslashes with which a shell quotes."""
 
 
 class Terminal:
