@@ -50,15 +50,20 @@ class Checkup:
     """
 
     def __init__(self, dsn: str, *, schema: str = "public", is_quick: bool = False, timeout: float = 60.0) -> None:
-        self._dsn, self._timeout, self._is_quick = driver.checked(dsn), timeout, is_quick
+        address, self._is_prepared = driver.read(dsn)
+        self._dsn, self._timeout, self._is_quick = address, timeout, is_quick
         self._statements = Statements(schema)
-        self.name = f"the store at {driver.shown(self._dsn)}"
+        self.name = f"the store at {driver.shown(address)}"
         self.runs = 0
         """How many runs there are."""
         self.workers = 0
         """How many workers are alive."""
         self.repairs: dict[str, Repair] = {}
         """By the words of a finding that can be repaired: what repairs it."""
+
+    async def _connect(self) -> Any:
+        db = await driver.connect(self._dsn, timeout=self._timeout, is_prepared=self._is_prepared)
+        return db if self._is_prepared else driver.Pooled(db)
 
     async def findings(self) -> AsyncIterator[Finding]:
         """
@@ -69,7 +74,7 @@ class Checkup:
         """
         db = None
         try:
-            db = await driver.connect(self._dsn, timeout=self._timeout)
+            db = await self._connect()
             async for finding in self._all(db):
                 yield finding
         except Exception as error:
@@ -80,7 +85,7 @@ class Checkup:
 
     async def repair(self, finding: Finding) -> int:
         """Repair what *finding* says can be repaired; return how many rows were changed."""
-        db = await driver.connect(self._dsn, timeout=self._timeout)
+        db = await self._connect()
         try:
             return await self.repairs[finding.repair](db)
         except Exception as error:
@@ -189,7 +194,7 @@ class Checkup:
         def on_payload(*_: Any) -> None:
             arrived.set()
 
-        other = await driver.connect(self._dsn, timeout=self._timeout)
+        other = await self._connect()
         try:
             await other.add_listener(channel, on_payload)
             await db.execute(f"select pg_notify('{channel}', '')")

@@ -20,6 +20,8 @@ SCHEMES = ("postgresql", "postgres")
 ONE_ROW = "INSERT 0 1"
 """The answer of the driver to a statement that has inserted one row, and returns none."""
 
+_OPTION = "prepared"
+_IS_PREPARED = {"true": True, "false": False}
 _PASSWORD = re.compile(r"password\s*=\s*('[^']*'|\S+)")
 
 
@@ -56,6 +58,32 @@ def checked(dsn: Any) -> str:
     raise InvalidStoreOption(f"{named} does not name a database; use postgresql://user:password@host:port/database")
 
 
+def read(dsn: Any) -> tuple[str, bool]:
+    """
+    Return the address in *dsn*, and whether statements are prepared there: ``?prepared=false`` says that they are not.
+
+    >>> read("postgresql://weft@db/runs?sslmode=require&prepared=false")
+    ('postgresql://weft@db/runs?sslmode=require', False)
+    >>> read("postgresql://weft@db/runs")
+    ('postgresql://weft@db/runs', True)
+
+    Raises:
+        InvalidStoreOption: it does not name a PostgreSQL database, or says anything else of statements.
+    """
+    address, question, query = checked(dsn).partition("?")
+    kept: list[str] = []
+    is_prepared = True
+    for each in query.split("&"):
+        name, _, value = each.partition("=")
+        if name != _OPTION:
+            kept.append(each)
+        elif value in _IS_PREPARED:
+            is_prepared = _IS_PREPARED[value]
+        else:
+            raise InvalidStoreOption(f"{shown(dsn)} has {each}; use prepared=false, or leave it out")
+    return (f"{address}{question}{'&'.join(kept)}" if any(kept) else address), is_prepared
+
+
 def shown(dsn: str) -> str:
     """
     Return *dsn* without its password, for messages.
@@ -85,3 +113,32 @@ async def connect(dsn: str, *, timeout: float, is_prepared: bool = True) -> Any:
     cached: dict[str, Any] = {} if is_prepared else {"statement_cache_size": 0}
     async with asyncio.timeout(timeout):  # the driver tries each address in turn, each with its own timeout
         return await driver().connect(dsn, timeout=timeout, command_timeout=timeout, **cached)
+
+
+class Pooled:
+    """A connection through a pooler of transactions: each of its statements is a transaction."""
+
+    def __init__(self, db: Any) -> None:
+        self._db = db
+        self.get_settings, self.terminate, self.add_listener = db.get_settings, db.terminate, db.add_listener
+        self.transaction = db.transaction
+
+    async def fetch(self, *statement: Any) -> Any:
+        """Return the rows."""
+        async with self._db.transaction():
+            return await self._db.fetch(*statement)
+
+    async def fetchrow(self, *statement: Any) -> Any:
+        """Return the first row."""
+        async with self._db.transaction():
+            return await self._db.fetchrow(*statement)
+
+    async def fetchval(self, *statement: Any) -> Any:
+        """Return the first value of the first row."""
+        async with self._db.transaction():
+            return await self._db.fetchval(*statement)
+
+    async def execute(self, *statement: Any) -> Any:
+        """Execute it."""
+        async with self._db.transaction():
+            return await self._db.execute(*statement)

@@ -18,6 +18,8 @@ AGAIN: Final = frozenset({"40001", "40P01"})
 _BAD_DATA_CLASSES: Final = frozenset({"22", "23", "54"})  # data, constraints, limits of the program
 _UNIQUE: Final = "23505"
 _NOT_PREPARED: Final = frozenset({"26000", "42P05"})
+_HINT: Final = "HINT:"
+"""The rest of a message is advice for users of the driver."""
 _FULL: Final = frozenset({"53100"})
 _NOT_ALLOWED: Final = frozenset({"42501"})
 _STANDBY: Final = frozenset({"25006"})
@@ -68,8 +70,8 @@ def problem(store: str, error: Exception) -> StoreError:
         return CorruptStore(store, said)
     if code in _NOT_PREPARED:
         return InvalidStoreOption(
-            f"{store} is behind a pooler that loses prepared statements ({said}); "
-            "open it with PostgresStore(..., prepared=False)"
+            f"{store} is behind a pooler that loses prepared statements ({said.partition(_HINT)[0].strip()}); "
+            "write ?prepared=false after its address, or open it with PostgresStore(..., prepared=False)"
         )
     if code[:2] in _WRONG_DSN_CLASSES:
         return InvalidStoreOption(f"{store} cannot be opened: {said}; check the user, the password and the database")
