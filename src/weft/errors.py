@@ -56,7 +56,6 @@ All errors that this library raises on purpose, in one tree.
     │   ├── NoRun                   a function that reads a run was called without one
     │   ├── NoRunner                a step tried to start a child run without a runner
     │   ├── NoSuchLetter            there is no such dead letter
-    │   ├── NoProgress              a step reports progress on a worker that does not have its run
     │   ├── NoStreams               a step writes a stream, and the store has no streams
     │   ├── NotInTransaction        a step that has the only transaction asks for more of the store
     │   ├── NoToken                 a step that is not external was asked for its token
@@ -573,16 +572,6 @@ class NoStreams(RunError):
 
     def __init__(self, store: str) -> None:
         super().__init__(f"{store} keeps no streams; use a store of weft.stores, or implement StreamStore")
-
-
-class NoProgress(RunError):
-    """A step reports its progress, and runs on a worker that does not have its run."""
-
-    def __init__(self, component: str) -> None:
-        super().__init__(
-            f"{component!r} calls current().progress(), and runs for another worker (queue=), which would not receive "
-            "it; leave the call out, or take queue= out of its policy"
-        )
 
 
 class NoTransactions(RunError):

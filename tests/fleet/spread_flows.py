@@ -181,13 +181,33 @@ unserved = Workflow(
 
 
 @step
-def tell_progress(x: int) -> int:
-    current().progress(1, 2)
-    return x
+async def report_and_wait(address: tuple[str, int]) -> str:
+    current().progress(1, 4, "begun")
+    current().progress(2, 4, "half")
+    note("waits")
+    return await gate.aknock(tuple(address))
 
 
-progressing = Workflow("progressing", tell_progress, policies=[("tell_progress", SPREAD)])
+def stand_at(address: tuple[str, int]) -> str:
+    """Report, wait at the gate, and report again before the end."""
+    current().progress(3, note="x" * 5_000)
+    found = gate.knock(tuple(address))
+    current().progress(4)
+    return found
+
+
+progressing = Workflow("progressing", report_and_wait, policies=[("report_and_wait", SPREAD)])
+isolated = Workflow(
+    "isolated",
+    step(stand_at).named("isolated"),
+    policies=[("isolated", Policy(queue=QUEUE, executor="process"))],
+)
 streaming = Workflow("streaming", write_stream, policies=[("write_stream", SPREAD)])
+streaming_apart = Workflow(
+    "streaming-apart",
+    write_stream.named("apart"),
+    policies=[("apart", Policy(queue=QUEUE, executor="process"))],
+)
 registry.add(
     *(
         squares,
@@ -202,7 +222,9 @@ registry.add(
         impatient,
         unserved,
         streaming,
+        streaming_apart,
         progressing,
+        isolated,
     ),
     *(narrowed, paced),
 )

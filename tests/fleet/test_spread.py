@@ -19,8 +19,10 @@ from test_worker import until as soon
 from test_worker import with_worker
 
 from weft import AsyncClient, Client, Policy, Runner, Workflow, accumulator, events
+from weft.core.functions.reports import Progress
 from weft.errors import InvalidPolicy, RunFailed
 from weft.fleet import FleetWorker, decisions
+from weft.fleet.spread.frames import LONGEST_NOTE
 from weft.runner.execution.run_queue import MOST_SPREAD
 
 PATIENCE = 60.0
@@ -264,15 +266,53 @@ def test_a_secret_that_the_other_worker_lacks_is_said(dsn: str, tmp_path: Path) 
             client.result(client.start(flows.secrets, 4).id, timeout=PATIENCE)
 
 
-def test_a_stream_and_progress_are_refused(dsn: str, tmp_path: Path) -> None:
+def test_a_stream_is_refused_in_every_executor(dsn: str, tmp_path: Path) -> None:
     with Client(dsn) as client, workers(dsn, tmp_path, FLOWS) as fleet:
         fleet.start("--queues", "default", *SERVES, lease=10.0)
 
-        with pytest.raises(RunFailed, match="which would not receive it"):
-            client.result(client.start(flows.progressing, 4).id, timeout=PATIENCE)
+        for workflow in (flows.streaming, flows.streaming_apart):
+            with pytest.raises(RunFailed, match="keeps no streams"):
+                client.result(client.start(workflow, 4).id, timeout=PATIENCE)
 
-        with pytest.raises(RunFailed, match="keeps no streams"):
-            client.result(client.start(flows.streaming, 4).id, timeout=PATIENCE)
+
+@pytest.mark.parametrize(
+    ("workflow", "reported"),
+    [
+        pytest.param(flows.progressing, Progress("report_and_wait", 2, 4, "half"), id="a coroutine"),
+        pytest.param(flows.isolated, Progress("isolated", 3, None, "x" * LONGEST_NOTE), id="a process"),
+    ],
+)
+def test_progress_is_seen_while_another_worker_runs_the_step(
+    dsn: str, tmp_path: Path, workflow: Any, reported: Progress
+) -> None:
+    with Client(dsn) as client, workers(dsn, tmp_path, FLOWS) as fleet, _Gate() as gate:
+        fleet.start(*OWNS, lease=10.0)
+        fleet.start(*SERVES, lease=10.0)
+        run = client.start(workflow, gate.address)
+
+        until(lambda: run.progress() == [reported])
+        gate.open()
+
+        assert run.result(timeout=PATIENCE) == "through"
+        assert run.progress() == []
+        until(lambda: rows(dsn) == 0)
+
+
+def test_the_next_owner_knows_the_progress_of_what_is_in_flight(dsn: str, tmp_path: Path) -> None:
+    with Client(dsn) as client, workers(dsn, tmp_path, FLOWS) as fleet, _Gate() as gate:
+        first = fleet.start(*OWNS)
+        fleet.start(*SERVES, lease=10.0)
+        run = client.start(flows.progressing, gate.address)
+        until(lambda: run.progress() != [])
+
+        first.kill()
+        fleet.start(*OWNS)
+        until(lambda: rows(dsn, "max(epoch)") > 2)  # it has adopted the row
+
+        until(lambda: run.progress() == [Progress("report_and_wait", 2, 4, "half")])
+        gate.open()
+        assert run.result(timeout=PATIENCE) == "through"
+        assert len(fleet.noted("waits")) == 1
 
 
 def test_a_worker_that_does_not_know_the_workflow_leaves_its_steps_to_others(dsn: str, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def pass_on(runnable: Runnable, report: tuple[Any, ...]) -> None:
     Raises:
         UnencodableValue: an item cannot be stored.
     """
-    reporter = None if runnable.runner is None else runnable.runner.reporter
+    reporter = runnable.reporter or (None if runnable.runner is None else runnable.runner.reporter)
     if reporter is None:
         return
     match report:

@@ -105,7 +105,7 @@ def pack(ticket: int, runnable: Runnable) -> bytes:
     inputs = [runnable.lineage.fact(address).value for address in runnable.inputs]
     entries = packed_entries(runnable) if runnable.entries else b""
     try:
-        reporter = None if runnable.runner is None else runnable.runner.reporter
+        reporter = runnable.reporter or (None if runnable.runner is None else runnable.runner.reporter)
         keeps_streams = None if reporter is None else reporter.keeps_streams
         about = (*about, runnable.on_heartbeat is not None, entries, runnable.token, keeps_streams)
         return _framed(ticket, about, (call, runnable.args, kwargs, inputs))

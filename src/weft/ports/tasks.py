@@ -51,6 +51,8 @@ class TaskNews(NamedTuple):
     fence: int
     outcome: bytes | None
     """None of a step that is done: too many workers have died with it."""
+    report: bytes | None = None
+    """How far a step has come that is claimed, as it last reported."""
 
 
 class ClaimedTask(NamedTuple):
@@ -77,7 +79,12 @@ class TaskStore(Protocol):
         ...
 
     async def take_outcomes(self, keys: Collection[int], *, limit: int = 1000) -> Sequence[TaskNews]:
-        """Return which of these steps run, have ended, or are not there any more; those that ended first, first."""
+        """
+        Return which of these steps have ended, those that ended first, first; which run; and which are not there.
+
+        Args:
+            limit: of how many steps that have ended the outcomes are returned, at most.
+        """
         ...
 
     async def drop_tasks(self, keys: Collection[int]) -> None:
@@ -107,6 +114,10 @@ class TaskStore(Protocol):
         """Store outcomes, each by key and fence; one whose claim is over is dropped."""
         ...
 
+    async def report_tasks(self, reports: Sequence[tuple[int, int, bytes]]) -> None:
+        """Store how far claimed steps have come, each by key and fence; one whose claim is over is dropped."""
+        ...
+
     async def put_back_tasks(self, claims: Collection[tuple[int, int]]) -> None:
         """Offer claimed steps again, by key and fence."""
         ...
@@ -133,7 +144,7 @@ class TaskStore(Protocol):
 
     async def watch_answers(self, notify: Callable[[Collection[int] | None], object]) -> Callable[[], None]:
         """
-        Call *notify* soon after steps of this store were claimed or have ended; return a function that ends this.
+        Call *notify* soon after there is news of steps of this store; return a function that ends this.
 
         It is called with their keys, or with None if any may be meant.
         """

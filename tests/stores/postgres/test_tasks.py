@@ -119,6 +119,48 @@ def test_what_a_worker_says_of_a_claim_that_is_over_is_ignored(dsn: str, schema:
     with_two(dsn, schema, act)
 
 
+def test_a_report_is_that_of_the_claim_and_the_next_one_begins_without(dsn: str, schema: str) -> None:
+    async def act(owner: PostgresStore, second: PostgresStore) -> None:
+        await write(owner, first("r"))
+        (sent,) = await owner.send_tasks([task()], {})
+        async with PostgresStore(dsn, schema=schema) as dead:
+            (old,) = await claimed(dead)
+            await dead.report_tasks([(old.key, old.fence, b"half")])
+            (news,) = await owner.take_outcomes([sent.key])
+            assert (news.state, news.outcome, news.report) == ("claimed", None, b"half")
+            await die(dead)
+        (new,) = await claimed(second)
+        (news,) = await owner.take_outcomes([sent.key])
+        assert news.report is None
+
+        await second.report_tasks([(old.key, old.fence, b"late"), (new.key, new.fence, b"third")])
+        (adopted,) = await owner.send_tasks([task(epoch=2)], {})
+        (news,) = await owner.take_outcomes([sent.key])
+        assert (adopted.key, news.report) == (sent.key, b"third")
+
+        await second.finish_tasks([(new.key, new.fence, b"done")])
+        (news,) = await owner.take_outcomes([sent.key])
+        assert (news.state, news.outcome, news.report) == ("done", b"done", None)
+
+    with_two(dsn, schema, act)
+
+
+def test_what_is_missing_is_said_however_many_steps_run(dsn: str, schema: str) -> None:
+    async def act(owner: PostgresStore, other: PostgresStore) -> None:
+        await write(owner, first("r"))
+        sent = await owner.send_tasks([task(runnable=f"n{i}") for i in range(5)], {})
+        keys = [each.key for each in sent]
+        assert len(await claimed(other)) == 5
+        await owner.drop_tasks(keys[4:])
+
+        found = await owner.take_outcomes(keys, limit=2)
+
+        assert [each.key for each in found if each.state is None] == keys[4:]
+        assert sorted(each.key for each in found if each.state == "claimed") == sorted(keys[:4])
+
+    with_two(dsn, schema, act)
+
+
 def test_the_sweep_removes_what_no_run_waits_for_and_nothing_else(dsn: str, schema: str) -> None:
     async def act(owner: PostgresStore, other: PostgresStore) -> None:
         await write(owner, *(first(run) for run in ("finished", "read", "waits")))

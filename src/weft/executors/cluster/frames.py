@@ -55,7 +55,7 @@ def pack(ticket: int, runnable: Runnable) -> bytes:
     if runnable.override is not None:
         call, kwargs = runnable.override.call, dict(runnable.override.constants)
     component = runnable.component
-    reporter = None if runnable.runner is None else runnable.runner.reporter
+    reporter = runnable.reporter or (None if runnable.runner is None else runnable.runner.reporter)
     about = (
         *(runnable.run_id, component, runnable.attempt, runnable.idempotency_key, runnable.is_condition),
         *(runnable.on_heartbeat is not None, packed_entries(runnable) if runnable.entries else b"", runnable.token),

@@ -25,6 +25,7 @@ from contextlib import suppress
 from time import monotonic, perf_counter_ns
 from typing import Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from weft.calling import failed
@@ -32,7 +33,7 @@ from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull, OwnershipLost, StoreClosed, StoreError, WorkerDied
 from weft.executors.outbox import Outbox
 from weft.fleet import decisions
-from weft.fleet.spread.frames import Kinds, LargeValues, pack, unpack_outcome
+from weft.fleet.spread.frames import Kinds, LargeValues, pack, unpack_outcome, unpack_report
 from weft.ports.tasks import SentTask, Task, TaskNews, TaskStore
 from weft.typing import RunId
 
@@ -271,7 +272,7 @@ class QueueExecutor:
             found = await self._store.take_outcomes(list(self._sent), limit=BATCH)
             for each in found:
                 self._take(each)
-            if len(found) == BATCH and any(each.state != "claimed" for each in found):
+            if sum(each.state == "done" for each in found) == BATCH:
                 self._is_heard = True
 
     def _next_batch(self) -> list[tuple[_Work, Task]]:
@@ -353,6 +354,8 @@ class QueueExecutor:
             return
         if news.state == "claimed":
             work.started = work.started or monotonic()
+            if news.report is not None:
+                _pass_on(work.runnable, news.report)
             return
         del self._sent[news.key]
         work.key = None
@@ -377,3 +380,14 @@ class QueueExecutor:
             self._outbox.put((work.ticket, outcome))
         if self._changed is not None:
             self._changed.set()
+
+
+def _pass_on(runnable: Runnable, report: bytes) -> None:
+    """Pass a report on to the runner of *runnable*."""
+    reporter = None if runnable.runner is None else runnable.runner.reporter
+    if reporter is None:
+        return
+    try:
+        reporter.report(runnable, *unpack_report(report))
+    except msgspec.DecodeError as error:
+        _log.warning("the progress of %r in run %r cannot be read: %s", runnable.component, runnable.run_id, error)

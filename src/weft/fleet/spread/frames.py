@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from weft.core.failure import arguments, describe, restored, text_of
 from weft.core.plan.node import FunctionNode
 from weft.core.run.runnable import Outcome, Runnable, own_arguments
@@ -27,6 +29,8 @@ LARGE: Final = 16_384
 """Bytes from which a value is stored beside the steps that have it."""
 FRESH: Final = 600.0
 """Seconds after which a large value is sent again: it may have been removed if no step of its run needed it."""
+LONGEST_NOTE: Final = 1_000
+"""Characters of a note that are sent with the progress of a step."""
 _MOST: Final = 256
 """How many large values are remembered."""
 _HINT = "send data, and open connections and the like inside the step, or leave out queue= in its policy"
@@ -254,6 +258,30 @@ def _read_error(type_: str, bases: tuple[str, ...], message: str, traceback: str
             pass
     error.add_note(f"on another worker:\n{traceback}")
     return error
+
+
+_pack_report = msgspec.msgpack.Encoder().encode
+_reports = msgspec.msgpack.Decoder(tuple[int | float, int | float | None, str])
+
+
+def pack_report(done: float, total: float | None, note: str) -> bytes:
+    """
+    Return how far a step has come, as bytes; a longer note is cut off.
+
+    >>> unpack_report(pack_report(3, 10, "third page"))
+    (3, 10, 'third page')
+    """
+    return _pack_report((done, total, note[:LONGEST_NOTE]))
+
+
+def unpack_report(data: bytes) -> tuple[float, float | None, str]:
+    """
+    Return what :func:`pack_report` was given.
+
+    Raises:
+        DecodeError: *data* is something else.
+    """
+    return _reports.decode(data)
 
 
 def imported(name: str) -> type[BaseException] | None:

@@ -23,9 +23,9 @@ from typing import Any, Final
 from weft.core.plan.node import FunctionNode
 from weft.core.run.runnable import Outcome
 from weft.core.workflow import Workflow
-from weft.errors import ExecutorError, NoProgress, NoStreams, NotTransferable, StoreClosed, StoreError, StoreUnavailable
+from weft.errors import ExecutorError, NoStreams, NotTransferable, StoreClosed, StoreError, StoreUnavailable
 from weft.fleet import decisions
-from weft.fleet.spread.frames import Kinds, Unpacked, pack_outcome
+from weft.fleet.spread.frames import Kinds, Unpacked, pack_outcome, pack_report
 from weft.log.known_types import known_types
 from weft.ports.executor import Executor
 from weft.ports.tasks import ClaimedTask, TaskStore
@@ -38,6 +38,8 @@ _log = logging.getLogger("weft.fleet")
 
 DEATHS: Final = 3
 """How many workers may die with one attempt before it has failed."""
+REPORT: Final = 1.0
+"""Seconds between two looks for how far steps have come: the last report of each is stored, by one statement."""
 SWEEP: Final = 60.0
 """Seconds between two looks for rows that were left behind."""
 LEFT_BEHIND: Final = 3600.0
@@ -47,18 +49,16 @@ _CACHED: Final = 64
 
 
 class _Reports:
-    """Takes what a step reports here, where its run is not."""
+    """Takes what the step of one *claim* reports; called on any thread."""
 
     keeps_streams = False
 
-    def report(self, runnable: Any, done: float, total: float | None, note: str) -> None:  # noqa: ARG002
-        """
-        Refuse.
+    def __init__(self, claim: tuple[int, int], report: Callable[[tuple[int, int], bytes], None]) -> None:
+        self._claim, self._report = claim, report
 
-        Raises:
-            NoProgress: only the worker that has the run tells how far its steps are.
-        """
-        raise NoProgress(runnable.component)
+    def report(self, runnable: Any, done: float, total: float | None, note: str) -> None:  # noqa: ARG002
+        """Keep how far it has come, for its owner."""
+        self._report(self._claim, pack_report(done, total, note))
 
     def answer(self, run: RunId, question: bytes) -> None:
         """Do nothing: only the owner is asked."""
@@ -117,6 +117,8 @@ class TaskServer:
         """By ticket."""
         self._ended: list[tuple[int, int, bytes]] = []
         """Outcomes that are not stored: key, fence, bytes."""
+        self._reports: dict[tuple[int, int], bytes] = {}
+        """How far steps have come, by key and fence, that is not stored; changed on any thread."""
         self._back: list[tuple[int, int]] = []
         """Steps that are to be put back."""
         self._values: dict[tuple[RunId, bytes], bytes] = {}
@@ -163,7 +165,7 @@ class TaskServer:
 
     async def _serve(self, ends: list[Callable[[], None]]) -> None:
         loop, failures = asyncio.get_running_loop(), 0
-        asked_at = looked_at = swept_at = -1e9
+        asked_at = looked_at = swept_at = told_at = -1e9
         while True:
             if self._deadline is not None and (self._deadline.is_past or not (self._running or self._ended)):
                 await self._leave()
@@ -179,6 +181,9 @@ class TaskServer:
                     asked_at = now
                     await self._claim()
                 await self._report()
+                if self._reports and now - told_at >= REPORT:
+                    told_at = now
+                    await self._tell()
                 if self._must_look or (self._running and now - looked_at >= self._look_every):
                     self._must_look, looked_at = False, now
                     await self._check()
@@ -204,6 +209,7 @@ class TaskServer:
             if not (self._bell.is_set() or has_ended):
                 until = [asked_at + self._poll, swept_at + SWEEP]
                 until += [looked_at + self._look_every] if self._running else []
+                until += [told_at + REPORT] if self._reports else []
                 await self._pause(min(until) - loop.time())
 
     async def _pause(self, seconds: float, *, until_rung: bool = True) -> None:
@@ -285,7 +291,7 @@ class TaskServer:
             return body
 
         runnable = task.runnable(node, self._context, kinds, load)
-        runnable.reporter = _Reports()
+        runnable.reporter = _Reports((claim.key, claim.fence), self._keep)
         name = "async" if node.is_async else task.executor
         executor = self._executor(task, name)
         ticket = next(self._tickets)
@@ -324,7 +330,9 @@ class TaskServer:
             for ticket, outcome in executor.collect():
                 running = self._running.pop(ticket, None)
                 if running is not None:
-                    self._ended.append((running.claim.key, running.claim.fence, pack_outcome(outcome)))
+                    key, fence = running.claim.key, running.claim.fence
+                    self._ended.append((key, fence, pack_outcome(outcome)))
+                    self._reports.pop((key, fence), None)
 
     async def _report(self) -> None:
         """Store what has ended and is not stored, and put back what cannot be executed."""
@@ -336,6 +344,23 @@ class TaskServer:
             back = self._back[:]
             await self._store.put_back_tasks(back)
             del self._back[: len(back)]
+
+    def _keep(self, claim: tuple[int, int], report: bytes) -> None:
+        """Keep the *report* of a step, to store it soon; called on any thread."""
+        is_first = not self._reports
+        self._reports[claim] = report
+        if is_first:
+            self._wake()
+
+    async def _tell(self) -> None:
+        """Store how far the steps have come that have reported it."""
+        taken = [(*claim, self._reports.pop(claim)) for claim in list(self._reports)]
+        try:
+            await self._store.report_tasks(taken)
+        except StoreError:
+            for key, fence, report in taken:
+                self._reports.setdefault((key, fence), report)
+            raise
 
     async def _check(self) -> None:
         """Cancel steps that are not wanted any more."""

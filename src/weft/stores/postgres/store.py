@@ -798,8 +798,12 @@ class PostgresStore:
         """Store outcomes, each by key and fence; one whose claim is over is dropped."""
         self._tell_owners(await self._ask(tasks.finish, list(outcomes)))
 
+    async def report_tasks(self, reports: Sequence[tuple[int, int, bytes]]) -> None:
+        """Store how far claimed steps have come, each by key and fence; one whose claim is over is dropped."""
+        self._tell_owners(await self._ask(tasks.report, list(reports)))
+
     def _tell_owners(self, told: Sequence[tasks.Told]) -> None:
-        """Notify the owners of steps that were claimed, or have ended; the one in this process at once."""
+        """Notify the owners of steps that there is news of; the one in this process at once."""
         opened = self._usable()
         for channel, keys in told:
             if channel == opened.channel:

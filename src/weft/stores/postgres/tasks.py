@@ -104,6 +104,12 @@ async def finish(db: Any, statements: Statements, outcomes: Sequence[tuple[int, 
     return [(channel, keys) for channel, keys in found]
 
 
+async def report(db: Any, statements: Statements, reports: Sequence[tuple[int, int, bytes]]) -> list[Told]:
+    """Store reports of steps that run, by key and fence; return which owners are to be notified."""
+    found = await db.fetch(statements["report_tasks"], *(list(column) for column in zip(*reports, strict=True)))
+    return [(channel, keys) for channel, keys in found]
+
+
 async def put_back(db: Any, statements: Statements, claims: Sequence[tuple[int, int]]) -> None:
     """Offer claimed steps again."""
     await db.fetchrow(statements["put_back_tasks"], *_claims(claims))

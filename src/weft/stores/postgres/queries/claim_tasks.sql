@@ -85,7 +85,8 @@ with recursive ordered as materialized (
     limit $1
 ), held as (
     update {schema}.weft_tasks t
-    set state = 'claimed', worker = $5::bigint, fence = t.fence + 1, deaths = p.deaths, changed_at = clock_timestamp()
+    set state = 'claimed', worker = $5::bigint, fence = t.fence + 1, deaths = p.deaths, report = null,
+        changed_at = clock_timestamp()
     from picked p
     where t.key = p.key
     returning t.key, t.fence, t.run, t.workflow, t.version, t.body, t.owner, t.priority

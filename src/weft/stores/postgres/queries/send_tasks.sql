@@ -29,6 +29,7 @@ with given as materialized (
         state = case when t.attempt = excluded.attempt then t.state else 'waiting' end,
         worker = case when t.attempt = excluded.attempt then t.worker end,
         outcome = case when t.attempt = excluded.attempt then t.outcome end,
+        report = case when t.attempt = excluded.attempt then t.report end,
         deaths = case when t.attempt = excluded.attempt then t.deaths else 0 end,
         fence = t.fence + case when t.attempt = excluded.attempt then 0 else 1 end,
         body = case when t.attempt = excluded.attempt then t.body else excluded.body end,
