@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +17,7 @@ import pytest
 from test_worker import until, with_worker
 
 from weft import AsyncClient, registry
-from weft.errors import NewerStore, WorkerNotFound
+from weft.errors import InvalidOption, NewerStore, WorkerNotFound
 from weft.fleet import FleetWorker
 from weft.fleet.health import HealthServer
 from weft.stores import PostgresStore
@@ -219,5 +221,28 @@ def test_health_and_readiness_are_told_over_http() -> None:
             assert (await asked(port, "/ready"))[0] == 200
         finally:
             await server.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("address", ["port", "", "70000", "127.0.0.1:", "192.0.2.1:0"])
+def test_an_address_where_health_cannot_be_reported_is_refused(address: str) -> None:
+    with pytest.raises(InvalidOption, match=re.escape(f"health cannot be reported on {address!r}")):
+        asyncio.run(HealthServer(address, dict).open())
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(InvalidOption, match=f"on '{port}': .*in use; use another"):
+            asyncio.run(HealthServer(str(port), dict).open())
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="needs IPv6")
+def test_health_is_reported_on_an_address_in_brackets() -> None:
+    async def main() -> None:
+        server = HealthServer("[::1]:0", dict)
+        assert await server.open() > 0
+        await server.close()
 
     asyncio.run(main())

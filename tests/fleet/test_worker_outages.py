@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -140,5 +141,49 @@ def test_a_supervisor_is_ready_if_a_worker_that_runs_says_so_now(pid: int, age: 
             await running
 
         assert status["ready"] is is_ready
+
+    asyncio.run(main())
+
+
+def test_a_supervisor_that_cannot_start_a_process_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, refused = asyncio.create_subprocess_exec, iter([BlockingIOError(11, "no more processes"), MemoryError()])
+
+    async def refuse_at_first(*command: Any, **options: Any) -> Any:
+        for error in refused:
+            raise error
+        return await start(*command, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse_at_first)
+
+    async def main() -> None:
+        supervisor = Supervisor([sys.executable, "-c", WORKER, "[0, 0.0]"], 1)
+        running = asyncio.create_task(supervisor.run())
+        async with asyncio.timeout(60):
+            await until(lambda: told(lambda: running.done() or supervisor.status()["ready"]))
+            restarts = supervisor.status()["restarts"]
+            supervisor.stop()
+            await running
+        assert restarts == 2
+
+    asyncio.run(main())
+
+
+def test_a_supervisor_reports_the_workers_that_it_has_given_up(tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    program = f"import os, sys; from pathlib import Path; p = Path({str(first)!r})\n"
+    program += "if p.exists() and p.read_text() != str(os.getpid()): sys.exit(3)\n"
+    program += f"p.write_text(str(os.getpid()))\n{WORKER}"
+
+    async def main() -> None:
+        supervisor = Supervisor([sys.executable, "-c", program, "[0, 0.0]"], 2)
+        running = asyncio.create_task(supervisor.run())
+        async with asyncio.timeout(60):
+            await until(lambda: told(lambda: running.done() or supervisor.status()["given_up"]))
+            status: dict[str, Any] = supervisor.status()
+            supervisor.stop()
+            await running
+        assert status["given_up"] == 1
+        assert status["ready"]
+        assert status["problem"] == "1 of 2 workers cannot be started, and is given up"
 
     asyncio.run(main())

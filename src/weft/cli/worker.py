@@ -97,10 +97,6 @@ def worker(
         addresses = [database(each) for each in dsn] if dsn else [database(None)]
         registry.add(*imported(modules))
         given = {} if context is None else context_at(context)
-        if processes > 1:
-            supervisor = Supervisor(_single(sys.argv[1:]), processes, health_file=health)
-            asyncio.run(_until_signalled(supervisor, health_port))
-            return
         if listen_dsn and len(listen_dsn) != len(addresses):
             raise InvalidOption(f"{len(addresses)} --dsn and {len(listen_dsn)} --listen-dsn: name one for each")
         options: dict[str, Any] = {
@@ -117,11 +113,13 @@ def worker(
             "health_file": health,
             "is_orphan": is_orphan,
         }
-        one: FleetWorker | ShardedWorker
+        one: FleetWorker | ShardedWorker | Supervisor
         if len(addresses) == 1:
             one = FleetWorker(addresses[0], listen_dsn=listen_dsn[0] if listen_dsn else None, **options)
         else:
             one = ShardedWorker(addresses, listen_dsns=listen_dsn or None, **options)
+        if processes > 1:  # the options are right, or the worker would have refused them
+            one = Supervisor(_single(sys.argv[1:]), processes, health_file=health)
         asyncio.run(_until_signalled(one, health_port))
 
 

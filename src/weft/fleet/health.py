@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import msgspec
 
+from weft.errors import InvalidOption
+
 _log = logging.getLogger("weft.fleet")
 
 _LONGEST: Final = 8192
@@ -51,13 +53,26 @@ class HealthServer:
     """Answers questions about *status* at *address*, ``host:port`` or a port of this machine alone."""
 
     def __init__(self, address: str, status: Status) -> None:
-        host, _, port = address.rpartition(":")
-        self._host, self._port, self._status = host or "127.0.0.1", int(port), status
+        self._address, self._status = address, status
         self._server: asyncio.Server | None = None
 
     async def open(self) -> int:
-        """Listen; return the port."""
-        self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=_LONGEST)
+        """
+        Listen; return the port.
+
+        Raises:
+            InvalidOption: the address is not one, or is in use.
+        """
+        host, _, port = self._address.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+        try:
+            self._server = await asyncio.start_server(self._serve, host, int(port), limit=_LONGEST)
+        except (ValueError, OverflowError):
+            raise InvalidOption(f"health cannot be reported on {self._address!r}: use PORT, or HOST:PORT") from None
+        except OSError as error:
+            raise InvalidOption(
+                f"health cannot be reported on {self._address!r}: {error.strerror or error}; use another --health-port"
+            ) from error
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:

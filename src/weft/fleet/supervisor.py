@@ -54,7 +54,7 @@ class Supervisor:
         """Where each worker says what it does."""
         self._running: dict[int, Process] = {}
         """By place: its process."""
-        self._restarts = 0
+        self._restarts = self._given_up = 0
         self._is_stopping = asyncio.Event()
 
     def drain(self) -> None:
@@ -101,31 +101,42 @@ class Supervisor:
         failures = 0
         while not self._is_stopping.is_set():
             begun = time.monotonic()
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                "--health",
-                str(self._file(place)),
-                env={**os.environ, SUPERVISOR: str(os.getpid())},
-                start_new_session=True,
-            )
-            self._running[place] = process
-            if self._is_stopping.is_set():  # told while it was started
-                process.send_signal(signal.SIGTERM)
-            code = await process.wait()
-            del self._running[place]
+            try:
+                code: int | None = await self._run_one(place)
+            except (OSError, MemoryError) as error:  # the machine has no process or no memory for it now
+                code, how = None, f"could not be started ({str(error) or type(error).__name__})"
+            else:
+                how = f"ended with code {code}"
             if self._is_stopping.is_set():
                 break
             failures = decisions.failures_after(failures, time.monotonic() - begun)
-            if code > 0 and failures >= _GIVES_UP:
+            if code is not None and code > 0 and failures >= _GIVES_UP:
+                self._given_up += 1
                 _log.error("worker %d ended %d times in a row with code %d, and is given up", place, failures, code)
                 return False
             wait = decisions.backoff(failures, random.random())  # noqa: S311 - not a secret
-            _log.error("worker %d ended with code %d, and starts again in %.1f s", place, code, wait)
+            _log.error("worker %d %s, and starts again in %.1f s", place, how, wait)
             self._restarts += 1
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._is_stopping.wait()
         return True
+
+    async def _run_one(self, place: int) -> int:
+        """Start a process, and return its code when it has ended."""
+        process = await asyncio.create_subprocess_exec(
+            *self._command,
+            "--health",
+            str(self._file(place)),
+            env={**os.environ, SUPERVISOR: str(os.getpid())},
+            start_new_session=True,
+        )
+        self._running[place] = process
+        if self._is_stopping.is_set():  # told while it was started
+            process.send_signal(signal.SIGTERM)
+        code = await process.wait()
+        del self._running[place]
+        return code
 
     def _file(self, place: int) -> Path:
         return Path(self._folder.name) / f"worker-{place}"
@@ -149,6 +160,8 @@ class Supervisor:
             "at": time.time(),
             "pid": os.getpid(),
             "restarts": self._restarts,
+            "given_up": self._given_up,
+            "problem": _problem(self._given_up, self._count),
             "workers": workers,
         }
 
@@ -156,3 +169,14 @@ class Supervisor:
         while self._health is not None:
             health.write(self._health, self.status())
             await asyncio.sleep(_HEALTH)
+
+
+def _problem(given_up: int, count: int) -> str:
+    """
+    Return what is wrong with the workers; empty if nothing is.
+
+    >>> _problem(1, 4), _problem(2, 4), _problem(0, 4)
+    ('1 of 4 workers cannot be started, and is given up', '2 of 4 workers cannot be started, and are given up', '')
+    """
+    verb = "is" if given_up == 1 else "are"
+    return f"{given_up} of {count} workers cannot be started, and {verb} given up" if given_up else ""
