@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import spread_flows
 from processes import workers
 from servers import asked
+from test_spread import until
 
 from weft import Client
 from weft.errors import ReadOnlyStore
@@ -79,7 +81,10 @@ def test_a_worker_and_a_client_do_all_that_they_do_with_the_rights_of_a_worker(
         for handle in cancelled:
             assert handle.wait(60).status == "cancelled"
         assert client.limits()
-        assert len(client.workers()) == 2
+        until(lambda: len(client.workers()) == 2)
+        assert client.fork(approved.id, "forked").wait(60).status == "completed"
+        client.delete(unique.id)
+        assert client.purge(before=time.time() + 3600.0) > 20
         for process in (one, two):
             process.terminate()
             assert process.wait(60) == 0

@@ -16,7 +16,7 @@ from weft.stores.postgres.checkup import Checkup
 
 known = statements._migrations()
 _RIGHTS = """
-    select c.relname, has_table_privilege($2, c.oid, 'select'), has_table_privilege($2, c.oid, 'insert')
+    select c.relname, has_table_privilege($2, c.oid, 'select'), has_table_privilege($2, c.oid, 'insert, update')
     from pg_class c
     where c.relnamespace = to_regnamespace(quote_ident($1)) and c.relkind = 'r' and c.relname <> 'weft_schema'
 """
@@ -42,6 +42,26 @@ def test_roles_have_their_rights_on_the_tables_of_later_versions(
         assert all(reads and not writes for _, reads, writes in rights)
     finally:
         asked(dsn, lambda db: db.execute(f'drop schema if exists "{schema}" cascade; drop role {worker}, {reader}'))
+
+
+def test_a_worker_can_neither_change_what_was_logged_nor_the_schema(dsn: str, schema: str) -> None:
+    worker = f"worker_{uuid.uuid4().hex[:8]}"
+    asked(dsn, lambda db: db.execute(f"create role {worker}"))
+    may = "select has_table_privilege($1, quote_ident($2) || '.' || $3, $4)"
+    try:
+        asyncio.run(PostgresStore(dsn, schema=schema).migrate(worker=worker))
+
+        for table, right in (
+            *((name, "update") for name in ("weft_events", "weft_facts", "weft_definitions", "weft_chunks")),
+            *((name, "delete") for name in ("weft_definitions", "weft_limits", "weft_shard", "weft_shards")),
+            *(("weft_schema", right) for right in ("insert", "update", "delete")),
+            ("weft_queue", "truncate"),
+        ):
+            name = schema, table, right
+            assert not asked(dsn, lambda db, name=name: db.fetchval(may, worker, *name)), name
+        assert asked(dsn, lambda db: db.fetchval(may, worker, schema, "weft_queue", "delete"))
+    finally:
+        asked(dsn, lambda db: db.execute(f'drop schema if exists "{schema}" cascade; drop role {worker}'))
 
 
 def test_rows_of_steps_and_deadlines_without_a_run_are_found_and_deleted(dsn: str, schema: str) -> None:

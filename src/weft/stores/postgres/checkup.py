@@ -35,7 +35,6 @@ _TABLES: Final = (
     *("progress", "schedules", "limits", "limit_places", "tasks", "task_values", "shard", "shards", "jobs"),
     "deadlines",
 )
-_RIGHTS: Final = ("select", "insert", "update", "delete")
 
 Repair = Callable[[Any], Awaitable[int]]
 """Repairs something over a connection, and returns how many rows it has changed."""
@@ -218,12 +217,12 @@ class Checkup:
         return [row[0].rpartition(".")[2] for row in rows]
 
     async def _rights(self, db: Any) -> AsyncIterator[Finding]:
-        names = [f"{self._statements.schema}.weft_{name}" for name in _TABLES]
+        needed = [(f"weft_{name}", right) for name in _TABLES for right in schema.rights(f"weft_{name}")]
         rows = await db.fetch(
-            "select p, count(*) from unnest($1::text[]) as n, unnest($2::text[]) as p "
+            "select p, count(*) from unnest($1::text[], $2::text[]) as needed (n, p) "
             "where not has_table_privilege(n, p) group by p",
-            names,
-            list(_RIGHTS),
+            [f"{self._statements.schema}.{table}" for table, _ in needed],
+            [right for _, right in needed],
         )
         lacking = {right for right, _ in rows}
         if not lacking:
@@ -232,7 +231,7 @@ class Checkup:
         reads = "select" not in lacking
         yield Finding(
             where="the role",
-            what=f"{user} may not {', '.join(right for right in _RIGHTS if right in lacking)} in all tables",
+            what=f"{user} may not {', '.join(right for right in schema.RIGHTS if right in lacking)} where it has to",
             next=f"weft migrate --worker {user}, by a role that may grant that"
             + ("; for looking it is enough" if reads else ""),
             is_damage=not reads,

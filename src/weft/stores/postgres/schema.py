@@ -9,14 +9,38 @@ A process that meets a newer schema does nothing to it.
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from weft.errors import ForeignStore, NewerStore, ReadOnlyStore
 from weft.stores.postgres.error_mapping import code_of
 from weft.stores.postgres.statements import Statements, quoted
 
 _NOT_ALLOWED = "42501"
-_WRITES, _READS = "select, insert, update, delete", "select"
+RIGHTS: Final = ("select", "insert", "update", "delete")
+_LESS: Final[Mapping[str, tuple[str, ...]]] = {
+    "weft_definitions": ("select", "insert"),
+    "weft_events": ("select", "insert", "delete"),
+    "weft_facts": ("select", "insert", "delete"),
+    "weft_chunks": ("select", "insert", "delete"),
+    "weft_limits": ("select", "insert", "update"),
+    "weft_shard": ("select", "update"),
+    "weft_shards": ("select", "insert"),
+    "weft_schema": ("select",),
+}
+"""The tables in which a worker needs less: most of their rows are added, and deleted with their run, not changed."""
+
+
+def rights(table: str) -> tuple[str, ...]:
+    """
+    Return the rights that a worker needs in *table*.
+
+    >>> rights("weft_queue"), rights("weft_events")
+    (('select', 'insert', 'update', 'delete'), ('select', 'insert', 'delete'))
+    """
+    return _LESS.get(table, RIGHTS)
+
+
 _LOCK = 0x77656674  # "weft"; the schema is the second half of the lock
 _LONGEST = 3600.0
 """Seconds for one migration: with millions of runs it takes longer than any other statement."""
@@ -63,11 +87,11 @@ async def migrate(
     try:
         async with db.transaction():
             await db.execute("select pg_advisory_xact_lock($1, $2)", _LOCK, _hashed(statements.schema))
-            rights = await _granted(db, statements) if await _apply(db, statements, store) else {}
+            roles = await _granted(db, statements) if await _apply(db, statements, store) else {}
             named = {worker: True, reader: False}
-            rights |= {role: may_write for role, may_write in named.items() if role is not None}
-            for role, may_write in rights.items():
-                await _grant(db, statements.schema, quoted(role), _WRITES if may_write else _READS)
+            roles |= {role: may_write for role, may_write in named.items() if role is not None}
+            for role, may_write in roles.items():
+                await _grant(db, statements.schema, quoted(role), may_write=may_write)
     except Exception as error:
         if code_of(error) == _NOT_ALLOWED:
             raise ReadOnlyStore(
@@ -102,15 +126,16 @@ async def _granted(db: Any, statements: Statements) -> dict[str, bool]:
     return dict(await db.fetch(statements["roles"], f"{statements.schema}.weft_runs"))
 
 
-async def _grant(db: Any, schema: str, role: str, rights: str) -> None:
+async def _grant(db: Any, schema: str, role: str, *, may_write: bool) -> None:
     found = await db.fetch(
         "select relname from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r'", schema
     )
-    names = sorted(name for (name,) in found if name.startswith("weft_") and name != "weft_schema")
-    tables = ", ".join(f"{schema}.{quoted(name)}" for name in names)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name in sorted(name for (name,) in found if name.startswith("weft_")):
+        alike.setdefault(rights(name) if may_write else ("select",), []).append(f"{schema}.{quoted(name)}")
     await db.execute(f"grant usage on schema {schema} to {role}")
-    await db.execute(f"grant select on {schema}.weft_schema to {role}")
-    await db.execute(f"grant {rights} on {tables} to {role}")
+    for needed, tables in alike.items():
+        await db.execute(f"grant {', '.join(needed)} on {', '.join(tables)} to {role}")
 
 
 def _hashed(schema: str) -> int:
