@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import fleet_flows as flows
+import limit_flows
 import pytest
 import shard_flows
 from processes import workers
@@ -45,6 +46,23 @@ def with_worker(
                 await working
 
     asyncio.run(main())
+
+
+def test_limits_that_each_database_has_for_itself_are_named(
+    shards: Databases, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(count: int) -> None:
+        workflows = [flows.chain, limit_flows.few, limit_flows.slow]
+        worker = ShardedWorker(shards.dsns[:count], workflows, schema=shards.schema)
+        worker.stop()
+        await worker.run()
+
+    asyncio.run(main(1))
+    assert not caplog.records
+    asyncio.run(main(3))
+    (said,) = (each.message for each in caplog.records)
+    assert said.startswith("each of the 3 databases has its own limits")
+    assert said.endswith("3 times what 'door', 'pace' say")
 
 
 def test_runs_children_and_messages_are_where_their_ids_say(shards: Databases) -> None:

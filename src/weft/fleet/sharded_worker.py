@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,10 @@ from typing import Any, Final
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption
 from weft.fleet import decisions, health
+from weft.fleet import registry as known_workflows
 from weft.fleet.client import AsyncClient
 from weft.fleet.worker import CONCURRENCY, FleetWorker
+from weft.policy import Policy
 from weft.ports.queue import QUEUE
 
 _log = logging.getLogger("weft.fleet")
@@ -74,6 +76,7 @@ class ShardedWorker:
             for number, dsn in enumerate(dsns)
         }
         """By database."""
+        self._limits = limits_of(known_workflows.workflows() if workflows is None else workflows)
 
     def _most(self, dsn: str) -> int:
         """Return how many runs of the database *dsn* may be active now."""
@@ -104,6 +107,14 @@ class ShardedWorker:
         Raises:
             StoreError: all of them were given up.
         """
+        if self._limits and len(self.workers) > 1:
+            _log.warning(
+                "each of the %d databases has its own limits: what all of them let through together may be %d times "
+                "what %s say",
+                len(self.workers),
+                len(self.workers),
+                ", ".join(map(repr, self._limits)),
+            )
         telling = asyncio.create_task(self._tell_health())
         try:
             ended = await asyncio.gather(*(self._keep(worker) for worker in self.workers.values()))
@@ -147,3 +158,10 @@ class ShardedWorker:
         while self._health is not None:
             health.write(self._health, self.status())
             await asyncio.sleep(_HEALTH)
+
+
+def limits_of(workflows: Iterable[Workflow[Any, Any]]) -> list[str]:
+    """Return the names of the places and rates that the policies of *workflows* limit."""
+    policies: Iterator[Policy] = (policy for each in workflows for _, policy in each.policies)
+    found = (limit for policy in policies for limit in (policy.concurrency_limit, policy.rate_limit))
+    return sorted({limit.name for limit in found if limit is not None})
