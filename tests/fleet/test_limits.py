@@ -161,6 +161,25 @@ def test_a_worker_that_is_not_sure_of_its_places_starts_nothing(dsn: str) -> Non
     on_fleet(dsn, act)
 
 
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="needs a clock that goes on while the machine sleeps")
+def test_places_end_while_the_machine_sleeps(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, slept = time.clock_gettime, 0.0
+
+    async def act(fleet: Fleet) -> None:
+        nonlocal slept
+        counters = await fleet.counters(lease=3600.0)
+        await taken(counters)
+        left(counters)
+        assert counters.update(("concurrency_limit", "door"), lambda state: policy.place_asked(DOOR, state), DOOR)
+        left(counters)
+        slept = 3500.0  # other workers may have the places now
+
+        assert not counters.update(("concurrency_limit", "door"), lambda state: policy.place_asked(DOOR, state), DOOR)
+
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: real(clock) + slept)
+    on_fleet(dsn, act)
+
+
 def looked_at(rate: RateLimit, state: policy.RateState | None, *, now: float) -> tuple[policy.RateState, float]:
     return state or policy.RateState(), policy.rate_wait(rate, state, now=now)
 

@@ -4,8 +4,8 @@ The limits of a fleet: counters that answer at once, from what this worker was g
     an attempt asks ──► there is a place or a turn here ──► it starts
                     └─► there is none: it waits, and the task asks the database ──granted──► it is woken, and asks again
 
-Invariant: a place is used only while the grant is certain, by the monotonic clock (ADR 47).  The decisions themselves
-are those of :mod:`weft.policy.limits`; they are given a state that says what was granted.
+Invariant: a place is used only while the grant is certain, by a clock that goes on while the machine sleeps (ADR 47).
+The decisions themselves are those of :mod:`weft.policy.limits`; they are given a state that says what was granted.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from weft.fleet import decisions
 from weft.policy.limits import BreakerState, CircuitBreaker, ConcurrencyLimit, RateLimit, RateState, UseState
 from weft.ports.counters import CounterKey
 from weft.ports.limits import LimitRow, LimitStore
+from weft.stores.postgres.lease import monotonic
 
 _log = logging.getLogger("weft.fleet")
 R = TypeVar("R")
@@ -105,7 +106,7 @@ class SharedCounters:
         lease: float = 10.0,
         now: Callable[[], float] = time.monotonic,
         is_sure: Callable[[], bool] = lambda: True,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = monotonic,
     ) -> None:
         self._store, self._lease, self._now, self._is_sure, self._monotonic = store, lease, now, is_sure, monotonic
         self._owner = uuid.uuid4().hex
