@@ -44,6 +44,14 @@ def test_a_preview_says_what_would_be_done_and_does_nothing(waiting: str) -> Non
     assert weft("jobs", "--json", "--dsn", waiting)[1].strip() == "[]"
 
 
+def test_a_preview_names_the_signal_and_the_component(waiting: str) -> None:
+    _, said = weft("jobs", "signal", "go", '"yes"', "--workflow", "chain", "--preview", "--dsn", waiting)
+    assert "signal 'go' to runs of 'chain': 3 runs match" in said
+
+    _, said = weft("jobs", "retry", "middle", "--all", "--preview", "--dsn", waiting)
+    assert "retry 'middle' of runs: 3 runs match" in said
+
+
 def test_a_job_is_started_only_with_yes_where_no_person_can_be_asked(waiting: str) -> None:
     code, said = weft("jobs", "cancel", "--workflow", "chain", "--dsn", waiting)
     assert code == 1

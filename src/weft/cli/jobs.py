@@ -259,7 +259,8 @@ def _start(operation: Any, chosen: _Chosen, how: _How, dsn: list[str] | None, sc
     screen = Screen()
     with _client(screen, dsn, schema) as client:
         asked = chosen.asked()
-        preview = client.preview_bulk(operation, **asked)
+        named = {each: arguments[each] for each in ("component", "name") if each in arguments}
+        preview = client.preview_bulk(operation, **asked, **named)
         if how.preview:
             _show(screen, preview, as_json=how.as_json)
             return

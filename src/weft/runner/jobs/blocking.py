@@ -37,12 +37,21 @@ class BlockingJobCommands:
         status: RunStatus | Collection[RunStatus] | None = None,
         failed: bool | None = None,
         since: Time | None = None,
+        component: str | None = None,
+        name: str | None = None,
         examples: int = 5,
     ) -> BulkPreview:
         """Return what :meth:`bulk` would do now; see :meth:`JobCommands.preview_bulk`."""
         return self._do(
             self._job_commands.preview_bulk(
-                operation, workflow=workflow, status=status, failed=failed, since=since, examples=examples
+                operation,
+                workflow=workflow,
+                status=status,
+                failed=failed,
+                since=since,
+                component=component,
+                name=name,
+                examples=examples,
             )
         )
 

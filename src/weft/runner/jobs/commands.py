@@ -70,12 +70,16 @@ class JobCommands:
         status: RunStatus | Collection[RunStatus] | None = None,
         failed: bool | None = None,
         since: Time | None = None,
+        component: str | None = None,
+        name: str | None = None,
         examples: int = 5,
     ) -> BulkPreview:
         """
         Return what :meth:`bulk` would do with this *operation* and filter now; nothing is changed.
 
         Args:
+            component: of a retry: only the failures of this component; the counts are of all failures.
+            name: of a signal: its name.
             examples: how many ids of runs it has at most.
 
         Raises:
@@ -96,7 +100,7 @@ class JobCommands:
         matched = sum(counts.values())
         return BulkPreview(
             operation=operation,
-            text=rows.in_words(Operation(kind=operation), chosen),
+            text=rows.in_words(Operation(kind=operation, component=component or "", name=name or ""), chosen),
             matched=matched,
             sent=matched - sum(skipped.values()),
             skipped=dict(sorted(skipped.items())),

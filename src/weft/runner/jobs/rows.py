@@ -169,10 +169,12 @@ def in_words(operation: Operation, chosen: RunFilter) -> str:
     "signal 'go' to runs of 'orders' that are waiting"
     >>> in_words(Operation(kind="retry"), RunFilter(failed=True))
     'retry runs with failures'
+    >>> in_words(Operation(kind="signal"), RunFilter())
+    'signal to runs'
     """
     what: str = operation.kind
     if operation.kind == "signal":
-        what = f"signal {operation.name!r} to"
+        what = f"signal {operation.name!r} to" if operation.name else "signal to"
     if operation.component:
         what = f"retry {operation.component!r} of"
     words = [f"{what} runs"]
