@@ -116,7 +116,7 @@ async def connect(dsn: str, *, timeout: float, is_prepared: bool = True) -> Any:
 
 
 class Pooled:
-    """A connection through a pooler of transactions: each of its statements is a transaction."""
+    """A connection through a transaction pooler: each of its statements is a transaction."""
 
     def __init__(self, db: Any) -> None:
         self._db = db
