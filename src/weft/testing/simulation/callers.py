@@ -11,7 +11,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any, Final, TypeVar
 
-from weft.errors import RunClosed, RunNotFound, RunNotHeld, RunParked, WaitTimeout
+from weft.errors import HistoryTruncated, RunClosed, RunNotFound, RunNotHeld, RunParked, WaitTimeout
 from weft.runner import AsyncRunner
 from weft.testing.simulation.scenario import Scenario, Trial
 
@@ -113,6 +113,9 @@ class Callers:
             await self.made(call)
         except WaitTimeout:  # it was stopped, and no process drives it until it is resumed below
             if name != "wait":
+                raise
+        except HistoryTruncated:  # the last collection of a leaf inside an each was removed, and no input is asked for
+            if name != "results":
                 raise
         except (RunNotFound, RunNotHeld):  # it was stopped, and is stored
             if name in ("start", "start or return", "start_many", "resume", "resume_all", "get", "results"):
