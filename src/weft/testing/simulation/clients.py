@@ -44,6 +44,8 @@ T = TypeVar("T")
 
 _PATIENCE = 1_000
 """How many seconds, at most, it takes to finish cancelling a family of runs."""
+_A_MOMENT = 1e-3
+"""Seconds: a store that is asked again whether it has created a run tells runs with one id apart by their time."""
 _ROUNDS = 50
 """How often a client sends the signals that end a run, before it says that they do not."""
 
@@ -389,6 +391,7 @@ class Clients:
         self._taken.discard((run, 0))
         self.outcomes.reopened(run)
         self._tell(f"{run} is started again")
+        await asyncio.sleep(_A_MOMENT)
         await runner.start(self._workflow, self._trial.inputs[0], id=run, if_exists="restart", **self._first_options())
         self._begun.add(run)
         self._taken.add((run, 0))
