@@ -60,7 +60,9 @@ def test_it_can_be_explained_which_rule_won() -> None:
 
     assert str(ruled.explain_policy("fetch")).startswith("fetch: rule 2 of 2")
     assert "timeout=3.0" in str(ruled.explain_policy("fetch"))
-    assert "no rule of 0" in str(workflow.explain_policy("fetch"))
+    assert str(workflow.explain_policy("fetch")) == "fetch: there are no rules, so the defaults hold"
+    elsewhere = workflow.with_policies([("large", Policy()), ("large", Policy(timeout=1.0))])
+    assert str(elsewhere.explain_policy("fetch")) == "fetch: none of 2 rules matches, so the defaults hold"
 
 
 def test_run_time_rules_go_in_front_or_in_place() -> None:

@@ -381,6 +381,7 @@ def test_a_workflow_counts_the_versions_of_all_its_runs(long_ago: TestClient) ->
 
     assert (newest[1], oldest[1]) == (60, 3)
     assert f'<code title="{newest[0]}">{newest[0][:8]}</code> newest, 60 runs' in long_ago.get("/workflows/sizes").text
+    assert long_ago.get("/workflows/sizes").text.count(">defaults</span>") == 2
     assert f'<code title="{oldest[0]}">{oldest[0][:8]}</code> 3 runs' in long_ago.get("/workflows/sizes").text
 
 

@@ -263,7 +263,8 @@ class Choice(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.rule is None:
-            return f"{self.name}: no rule of {self.of} matches, so the defaults hold"
+            none = f"none of {self.of} rules matches" if self.of else "there are no rules"
+            return f"{self.name}: {none}, so the defaults hold"
         return f"{self.name}: rule {self.rule + 1} of {self.of}, {self.matcher!r}, says {self.summary()}"
 
     def summary(self) -> str:

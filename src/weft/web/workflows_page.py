@@ -19,6 +19,8 @@ from weft.web.sight import source_of
 from weft.web.source import UNREADABLE, Budget, Source
 
 GRID: Final = 50
+DEFAULTS: Final = "so the defaults hold"
+"""The end of what is said of the policy of a component that no rule is about."""
 VERSIONS: Final = 8
 """How many versions of a workflow its page names; its data has all of them."""
 
@@ -81,7 +83,7 @@ async def workflow_page(request: Request) -> Response:
         name=name,
         usual=usual,
         findings=findings,
-        policies={each: text for each, text in policies.items() if text},
+        policies={each: text for each, text in policies.items() if text and not text.endswith(DEFAULTS)},
         failures={each: sum(column["cells"].get(each) == "failed" for column in columns) for each in policies},
         counts={status: number for status in STATUSES if (number := tally.get((name, status)))},
         graph=Markup(page_graph(newest.workflow)),  # noqa: S704 - names and titles are escaped by the drawing
