@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shop import orders
+from shop import orders, stock
 from starlette.applications import Starlette
 
 from weft import AsyncRunner, Runner
@@ -548,3 +548,14 @@ def test_a_line_to_what_is_chosen_is_marked_in_all_its_pieces(open_page: Callabl
     marked = pieces.evaluate_all("each => each.map(path => path.classList.contains('up'))")
     assert len(marked) >= 3
     assert all(marked)
+
+
+def test_the_rows_of_the_grid_keep_their_names_on_a_phone(open_page: Callable[..., Any], store: Path) -> None:
+    with Runner(store, executor="inline") as runner:
+        runner.start_many(stock, ["SKU"] * 60).gather(return_exceptions=True)
+    page = open_page("/workflows/stock", width=360)
+
+    name = page.locator("table.grid th").first.bounding_box()
+    assert page.locator(".scroll").first.evaluate("each => each.scrollLeft") > 200  # the latest runs are shown
+    assert name is not None
+    assert name["x"] >= 0
