@@ -40,8 +40,8 @@ def complete_at_the_first_tab() -> None:
     zsh loads it at the first Tab, as the function that completes; that of typer only registers another one then, so
     that the first Tab of each shell did nothing but ring the bell.
     """
-    scripts: Any = getattr(import_module("typer._completion_shared"), "_completion_scripts", None)
-    if isinstance(scripts, dict) and _REGISTERS in scripts.get("zsh", ""):
+    scripts: dict[str, str] = getattr(import_module("typer._completion_shared"), "_completion_scripts", {})
+    if _REGISTERS in scripts.get("zsh", ""):
         scripts["zsh"] = scripts["zsh"].replace(_REGISTERS, _COMPLETES)
 
 
