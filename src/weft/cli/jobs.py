@@ -14,7 +14,7 @@ import typer
 
 from weft.cli.options import AsJson, By, Dsns, Schema, Undo, caller, parsed
 from weft.cli.screen import Screen, errors_in_one_line
-from weft.cli.store_option import database
+from weft.cli.store_option import databases
 from weft.errors import CommandError
 from weft.views.text import ago, count
 
@@ -65,8 +65,7 @@ def _client(screen: Screen, dsns: list[str] | None, schema: str) -> Generator[Cl
     with errors_in_one_line(screen):
         from weft.fleet import Client
 
-        urls = [database(each) for each in dsns] if dsns else [database(None)]
-        with Client(urls if len(urls) > 1 else urls[0], schema=schema) as client:
+        with Client(databases(dsns), schema=schema) as client:
             yield client
 
 

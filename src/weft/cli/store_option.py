@@ -116,6 +116,19 @@ def database(given: str | None) -> str:
     return url.text
 
 
+def databases(given: list[str] | None) -> str | list[str]:
+    """
+    Return the address of the database of a fleet, or those of all its databases.
+
+    Raises:
+        StoreNotNamed: nothing names a store.
+        CommandError: one is not a database.
+    """
+    if given is None or len(given) < 2:
+        return database(given[0] if given else None)
+    return [database(each) for each in given]
+
+
 def _configured(folder: Path) -> str:
     """Return the store that the nearest TOML file names: that of *folder*, or of a folder that it is in."""
     for where in (folder, *folder.parents):

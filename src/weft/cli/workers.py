@@ -7,18 +7,18 @@ from typing import Annotated
 import msgspec
 import typer
 
-from weft.cli.options import AsJson, By, Dsn, Schema, caller
+from weft.cli.options import AsJson, By, Dsns, Schema, caller
 from weft.cli.screen import Screen, errors_in_one_line
-from weft.cli.store_option import database
+from weft.cli.store_option import databases
 
 
-def workers(dsn: Dsn = None, schema: Schema = "public", as_json: AsJson = False) -> None:
+def workers(dsn: Dsns = None, schema: Schema = "public", as_json: AsJson = False) -> None:
     """Show the workers of a fleet that are alive."""
     screen = Screen()
     with errors_in_one_line(screen):
         from weft.fleet import Client
 
-        with Client(database(dsn), schema=schema) as client:
+        with Client(databases(dsn), schema=schema) as client:
             found = client.workers()
         if as_json:
             screen.json([msgspec.to_builtins(each) for each in found], indent=2)
@@ -33,7 +33,7 @@ def workers(dsn: Dsn = None, schema: Schema = "public", as_json: AsJson = False)
 
 def drain(
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="Its id, as `weft workers` shows it.")],
-    dsn: Dsn = None,
+    dsn: Dsns = None,
     schema: Schema = "public",
     resume: Annotated[bool, typer.Option("--resume", help="Let it claim again.")] = False,
     by: By = None,
@@ -44,7 +44,7 @@ def drain(
     with errors_in_one_line(screen):
         from weft.fleet import Client
 
-        with Client(database(dsn), schema=schema) as client:
+        with Client(databases(dsn), schema=schema) as client:
             client.drain(worker, resume=resume, by=caller(by))
         if as_json:
             screen.json({"worker": worker, "wanted": "" if resume else "drain"}, indent=2)

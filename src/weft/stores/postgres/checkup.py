@@ -49,7 +49,7 @@ class Checkup:
     """
 
     def __init__(self, dsn: str, *, schema: str = "public", is_quick: bool = False, timeout: float = 60.0) -> None:
-        address, self._is_prepared = driver.read(dsn)
+        address, self._is_prepared, schema = driver.read(dsn, schema)
         self._dsn, self._timeout, self._is_quick = address, timeout, is_quick
         self._statements = Statements(schema)
         self.name = f"the store at {driver.shown(address)}"

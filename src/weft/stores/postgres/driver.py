@@ -11,8 +11,8 @@ import asyncio
 import importlib
 import re
 from contextlib import nullcontext
-from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from weft.errors import InvalidStoreOption
 
@@ -20,7 +20,8 @@ SCHEMES = ("postgresql", "postgres")
 ONE_ROW = "INSERT 0 1"
 """The answer of the driver to a statement that has inserted one row, and returns none."""
 
-_OPTION = "prepared"
+PUBLIC = "public"
+"""The schema that a store uses if none is named."""
 _IS_PREPARED = {"true": True, "false": False}
 _PASSWORD = re.compile(r"password\s*=\s*('[^']*'|\S+)")
 
@@ -58,30 +59,48 @@ def checked(dsn: Any) -> str:
     raise InvalidStoreOption(f"{named} does not name a database; use postgresql://user:password@host:port/database")
 
 
-def read(dsn: Any) -> tuple[str, bool]:
-    """
-    Return the address in *dsn*, and whether statements are prepared there: ``?prepared=false`` says that they are not.
+class Address(NamedTuple):
+    """Where a store is, as its address says."""
 
-    >>> read("postgresql://weft@db/runs?sslmode=require&prepared=false")
-    ('postgresql://weft@db/runs?sslmode=require', False)
+    dsn: str
+    """What the driver is given."""
+    is_prepared: bool = True
+    """Whether statements are prepared."""
+    schema: str = PUBLIC
+    """Where the tables are."""
+
+
+def read(dsn: Any, schema: str = PUBLIC) -> Address:
+    """
+    Return what *dsn* says: ``?prepared=false`` and ``?schema=name`` are for the store, all else is for the driver.
+
+    >>> read("postgresql://weft@db/runs?sslmode=require&prepared=false&schema=weft")
+    Address(dsn='postgresql://weft@db/runs?sslmode=require', is_prepared=False, schema='weft')
     >>> read("postgresql://weft@db/runs")
-    ('postgresql://weft@db/runs', True)
+    Address(dsn='postgresql://weft@db/runs', is_prepared=True, schema='public')
+
+    Args:
+        schema: another one than "public" has to be the one that *dsn* names, if it names one.
 
     Raises:
-        InvalidStoreOption: it does not name a PostgreSQL database, or says anything else of statements.
+        InvalidStoreOption: it does not name a PostgreSQL database, or says something else.
     """
     address, question, query = checked(dsn).partition("?")
     kept: list[str] = []
-    is_prepared = True
+    is_prepared, named = True, schema
     for each in query.split("&"):
         name, _, value = each.partition("=")
-        if name != _OPTION:
+        if name == "schema":
+            named = unquote(value)
+            if schema not in (PUBLIC, named):
+                raise InvalidStoreOption(f"{shown(dsn)} has {each}, and schema={schema!r} was passed; name it once")
+        elif name != "prepared":
             kept.append(each)
         elif value in _IS_PREPARED:
             is_prepared = _IS_PREPARED[value]
         else:
             raise InvalidStoreOption(f"{shown(dsn)} has {each}; use prepared=false, or leave it out")
-    return (f"{address}{question}{'&'.join(kept)}" if any(kept) else address), is_prepared
+    return Address(f"{address}{question}{'&'.join(kept)}" if any(kept) else address, is_prepared, named)
 
 
 def shown(dsn: str) -> str:

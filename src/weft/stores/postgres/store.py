@@ -119,7 +119,8 @@ class PostgresStore:
     ask for a transaction (``transaction()``) have a pool of connections beside these.
 
     Args:
-        dsn: ``postgresql://user:password@host:port/database``; with ``?prepared=false``, as *prepared* says.
+        dsn: ``postgresql://user:password@host:port/database``; ``?prepared=false`` and ``?schema=name``
+            in it say the same as *prepared* and *schema*.
         schema: Where the tables are.  It is created if the role may create schemas.
         lease: After how many seconds without a sign of life the runs of this store are free for others.
         listen_dsn: A direct address of the same server, if *dsn* goes through a transaction pooler: messages then
@@ -148,8 +149,8 @@ class PostgresStore:
         if transactions < 1:
             raise InvalidStoreOption(f"transactions={transactions!r} leaves no connection for a step that asks for one")
         self._transactions = transactions
-        self._dsn, is_prepared = driver.read(dsn)
-        self._listen_dsn = self._dsn if listen_dsn is None else driver.read(listen_dsn)[0]
+        self._dsn, is_prepared, schema = driver.read(dsn, schema)
+        self._listen_dsn = self._dsn if listen_dsn is None else driver.read(listen_dsn).dsn
         self.schema, self._lease, self._is_prepared = schema, checked(lease), prepared and is_prepared
         self._statements = Statements(schema)
         self._has_to_migrate, self._timeout, self._queue = migrate, timeout, queue
