@@ -63,7 +63,7 @@ class Address(NamedTuple):
     """Where a store is, as its address says."""
 
     dsn: str
-    """What the driver is given."""
+    """The part for the driver."""
     is_prepared: bool = True
     """Whether statements are prepared."""
     schema: str = PUBLIC
