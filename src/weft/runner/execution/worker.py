@@ -202,7 +202,7 @@ class Worker:
         """Takes its runnables from their slot to their outcome; made for the first that is in flight."""
         known = "running" if unsaved is None else run.memory.status
         self.state: RunStatus = known if known in FINISHED else "running"
-        self.reason = text_of_undoing(run) or run.memory.cancelled or ""
+        self.reason = "" if run.memory.cancelled is None else text_of_undoing(run) or run.memory.cancelled
         self.lost: Exception | None = None
         """Why nothing can be written any more; set by :meth:`lose`."""
         self.period = 0
@@ -239,8 +239,10 @@ class Worker:
         """Whether on_complete is still to be called, now that the run is idle."""
         self.heard = 0
         """The number of the last message that it has taken from its inbox."""
-        self.orphans = () if self.unsaved.status == "cancelled" else orphans(run)
+        self.orphans: tuple[str, ...] = ()
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
+        if run.memory.cancelled is not None and self.unsaved.status != "cancelled":
+            self.orphans = orphans(run)
         self.has_told_children = False
         """Whether all of these know that they are cancelled."""
         self.is_opening = False
@@ -364,7 +366,7 @@ class Worker:
         """The run has something new to do: an input, or the retry of a dead letter."""
         self.period += 1
         self.report.busy()
-        if self.run.memory.is_undoing:
+        if self.run.memory.undo is not None and self.run.memory.is_undoing:
             self.reason = text_of_undoing(self.run)
         if self.options.on_complete is not None:
             self.owes_notice = True
@@ -807,7 +809,8 @@ class Worker:
             self._conclude()  # the last of it has ended while the run was stopped
         try:
             status: RunStatus = "running" if is_busy else status_to_store(self)
-            append = self.unsaved.append(status, reason_to_store(self), at, most)
+            reason = reason_to_store(self) if self.orphans else self.reason
+            append = self.unsaved.append(status, reason, at, most)
         except HistoryNotLoaded:  # the outcome of the run is in the history
             self.dispatcher.journal.hold(self)
             self.owner.load_history(self, self.checkpoint, lambda: self.dispatcher.journal.rejoin(self))
