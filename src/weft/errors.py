@@ -721,12 +721,12 @@ class RedactedRun(RunnerError):
 
 
 class RunnerClosed(RunnerError):
-    """The runner is not open."""
+    """The runner is not open: it was closed (*again*), or never opened; a *blocking* one is opened by ``with``."""
 
-    def __init__(self, *, again: bool = False) -> None:
-        opening = "is not open; use `with Runner(...) as runner:`"
-        what = "was closed and stays closed; create a new one" if again else opening
-        super().__init__(f"this runner {what}{'' if again else ', or open() it first'}")
+    def __init__(self, *, again: bool = False, blocking: bool = False) -> None:
+        opening = "with Runner(...)" if blocking else "async with AsyncRunner(...)"
+        unopened = f"is not open; use `{opening} as runner:`, or open() it first"
+        super().__init__(f"this runner {'was closed and stays closed; create a new one' if again else unopened}")
 
 
 class Interrupted(RunnerError):

@@ -231,7 +231,7 @@ class Runner(BlockingScheduleCommands):
                 return asyncio.run_coroutine_threadsafe(work, self._loop)
         work.close()
         self._check_thread()
-        raise RunnerClosed(again=self._is_over.is_set())
+        raise RunnerClosed(again=self._is_over.is_set(), blocking=True)
 
     @property
     def store(self) -> LogStore:
