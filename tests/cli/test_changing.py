@@ -341,6 +341,13 @@ def test_a_failure_is_explained_by_its_traceback(bank: Any) -> None:
     assert (found["failure"]["component"], found["failure"]["error"]["type"]) == ("charge", "ConnectionError")
 
 
+def test_a_failed_run_without_results_is_not_said_to_have_none_yet(bank: Any) -> None:
+    said = bank.command("explain", "bad")
+
+    assert (said.code, said.out) == (0, "")
+    assert "bad failed and has no results; name a component: weft show bad lists them" in said.err
+
+
 def test_a_workflow_and_a_run_are_drawn(bank: Any) -> None:
     workflow, run = bank.command("graph", "bank:pay"), bank.command("graph", "good")
     written = bank.command("graph", "good", "--format", "svg", "--output", "good.svg")

@@ -50,7 +50,8 @@ def explain(
             return
         texts = [list(each.lines()) for each in explained]  # all, before one is printed: a cause may have been removed
         if not texts:
-            screen.note(f"{run} has no results yet; name a component: weft show {word(run)} lists them")
+            lacks = "failed and has no results" if found.failed else "has no results yet"
+            screen.note(f"{run} {lacks}; name a component: weft show {word(run)} lists them")
         for number, lines in enumerate(texts):
             if number:
                 screen.line()
