@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -58,6 +59,12 @@ wrong_status: Any = ["done"]
 def test_a_function_beside_an_arrow_is_to_be_wrapped(compose: Callable[[], object]) -> None:
     with pytest.raises(InvalidFragment, match=r"wrap a function with step"):
         compose()
+
+
+def test_a_step_that_was_called_beside_an_arrow_is_to_be_written_without_the_call() -> None:
+    called: Any = step(increment)(1)
+    with pytest.raises(InvalidFragment, match=r"got 2; if a step was called here, write it without the call"):
+        called >> step(increment)
 
 
 def test_two_lists_are_joined_with_the_word_for_it() -> None:
@@ -277,6 +284,19 @@ def test_a_runner_that_was_closed_says_so() -> None:
         pass
     with pytest.raises(RunnerClosed, match="was closed and stays closed; create a new one"):
         runner.start(small, 1)
+
+
+def test_a_runner_that_was_not_opened_says_how_to_open_it() -> None:
+    """With `async with` if it is an asynchronous one."""
+    with pytest.raises(RunnerClosed, match=r"use `with Runner\("):
+        Runner().start(small, 1)
+    with pytest.raises(RunnerClosed, match=r"use `async with AsyncRunner\("):
+        asyncio.run(started_unopened())
+
+
+async def started_unopened() -> None:
+    """Start a run in a runner that nothing has opened."""
+    await AsyncRunner().start(small, 1)
 
 
 def test_a_handle_is_not_an_id() -> None:

@@ -265,9 +265,11 @@ def as_flow(thing: object) -> Flow:
         return flow  # pyright: ignore[reportUnknownVariableType]
     if isinstance(thing, list | tuple):
         return beside([as_flow(item) for item in cast("Iterable[object]", thing)])
-    lacks = getattr(thing, "lacks", "wrap a function with step(...)")
-    hint = f"; {lacks}" if callable(thing) else ""
-    raise InvalidFragment(f"expected a component, a workflow or a list of these beside >>, got {thing!r:.120}{hint}")
+    if callable(thing):
+        hint = getattr(thing, "lacks", "wrap a function with step(...)")
+    else:
+        hint = "if a step was called here, write it without the call"
+    raise InvalidFragment(f"expected a component, a workflow or a list of these beside >>, got {thing!r:.120}; {hint}")
 
 
 def beside(flows: Iterable[Flow]) -> Flow:
