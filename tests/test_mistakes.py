@@ -64,7 +64,7 @@ def test_a_function_beside_an_arrow_is_to_be_wrapped(compose: Callable[[], objec
 def test_a_step_that_was_called_beside_an_arrow_is_to_be_written_without_the_call() -> None:
     called: Any = step(increment)(1)
     with pytest.raises(InvalidFragment, match=r"got 2; if a step was called here, write it without the call"):
-        called >> step(increment)
+        Workflow("w", called >> step(increment))
 
 
 def test_two_lists_are_joined_with_the_word_for_it() -> None:
