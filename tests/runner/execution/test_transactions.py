@@ -312,13 +312,9 @@ def test_in_memory_there_is_none(tmp_path: Path) -> None:
         runner.start(flow, 1)
     with pytest.raises(NoRun, match="transaction"):
         add(1)
-    assert add(1, tx=sqlite_with_table()) == 2
-
-
-def sqlite_with_table() -> sqlite3.Connection:
-    db = sqlite3.connect(":memory:")
-    db.execute("create table added (x)")
-    return db
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.execute("create table added (x)")
+        assert add(1, tx=db) == 2
 
 
 def test_only_steps_can_have_it() -> None:
