@@ -115,7 +115,7 @@ async def test_closing_says_which_events_it_could_not_write_and_leaves_a_log_tha
     refusals = ("RunnerClosed", "StoreUnavailable")  # as its input may be given again
     assert await ended(taken) in (refusals if strategy == "every_cycle" else ("returned",))
     assert await ended(waiting) in (("returned",) if strategy == "manual" else refusals)
-    with pytest.raises(RunnerClosed):
+    with pytest.raises(RunnerClosed, match="was closed and stays closed"):
         await runner.status("a")
     assert not store.is_open
     async with inner:

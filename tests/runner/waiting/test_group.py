@@ -131,9 +131,10 @@ async def test_a_run_that_is_stopped_or_cancelled_is_an_error_in_its_place() -> 
 async def test_callers_that_gather_are_told_that_the_runner_is_closed() -> None:
     runner = await runner_on(MemoryStore(), lasts=10.0).open()
     handles = await runner.start_many(double, [1, 2])
-    gathers = asyncio.create_task(handles.gather())
+    gathers, waits = asyncio.create_task(handles.gather()), asyncio.create_task(handles[0].wait())
     await until_nothing_moves()
     await runner.close(grace=0.0)
 
-    with pytest.raises(RunnerClosed):
-        await gathers
+    for each in (gathers, waits):
+        with pytest.raises(RunnerClosed, match="was closed and stays closed"):
+            await each

@@ -60,7 +60,7 @@ class Member:
 
     def closed(self) -> None:
         """End the wait: the runner is closed."""
-        self.tell(RunnerClosed())
+        self.tell(RunnerClosed(again=True))
 
     def _end(self, group: WaitGroup) -> None:
         self._group = None  # else the two would keep each other

@@ -432,7 +432,7 @@ class _Caller:
 
     def closed(self) -> None:
         """End the wait: the runner is closed."""
-        self.tell(RunnerClosed())
+        self.tell(RunnerClosed(again=True))
         if not self.future.cancelled():
             self.future.exception()  # a caller that waits receives it; without one, it does not matter
 
