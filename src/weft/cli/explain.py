@@ -30,7 +30,7 @@ def explain(
     store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which values a value came from, as a tree; of a component that has failed, the traceback."""
+    """Show which values a value came from, or why a component failed."""
     screen = Screen()
     with reading(screen, store) as view:
         found = view.read(run).run()

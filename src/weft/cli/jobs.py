@@ -114,7 +114,7 @@ def cancel(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel all unfinished runs that match; they undo what they have done."""
+    """Cancel all unfinished runs that match, and undo them."""
     chosen = _Chosen(workflow, status, failed, since, everything)
     how = _How(preview, yes, detach, id, by, as_json)
     _start("cancel", chosen, how, dsn, schema, reason=reason, undo=undo)

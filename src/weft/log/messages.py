@@ -6,7 +6,7 @@ process that drives the run records what came of it.
 
     >>> from weft.core.events import RunCancelled
     >>> decode_message(encode_message(RunCancelled(0, "too late", "Ada")))
-    RunCancelled(seq=0, reason='too late', by='Ada')
+    RunCancelled(seq=0, reason='too late', by='Ada', undo=False, stopped=())
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def trip() -> Saga:
     made = Saga("trip", on_complete=lambda: "well", on_abort=lambda: "pity")
     made.transaction(lambda request, results: 1, name="flight", compensate=lambda request, results: -1)
     made.transaction(lambda request, results: 2, name="hotel", compensate=lambda request, results: -2)
-    made.transaction(lambda request, results: 1 // request, name="pay", compensate=None)
+    made.transaction(lambda request, results: price(request), name="pay", compensate=None)
     return made
 
 

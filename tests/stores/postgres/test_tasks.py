@@ -182,3 +182,11 @@ def test_the_sweep_removes_what_no_run_waits_for_and_nothing_else(dsn: str, sche
         assert list(await owner.task_values([("waits", b"h"), ("orphan", b"h")])) == [("waits", b"h")]
 
     with_two(dsn, schema, act)
+
+
+def test_offering_no_steps_changes_nothing(dsn: str, schema: str) -> None:
+    async def act(old: PostgresStore, new: PostgresStore) -> None:
+        assert list(await old.send_tasks([], {})) == []
+        assert await left(new) == []
+
+    with_two(dsn, schema, act)

@@ -64,6 +64,8 @@ async def send(
     db: Any, statements: Statements, owner: int, sent: Sequence[Task], values: Mapping[tuple[RunId, bytes], bytes]
 ) -> list[SentTask]:
     """Offer steps of *owner*; return those that are there now."""
+    if not sent:
+        return []
     columns = [list(column) for column in zip(*sent, strict=True)]
     runs, hashes = [run for run, _ in values], [content for _, content in values]
     found = await db.fetch(statements["send_tasks"], owner, *columns, runs, hashes, list(values.values()))
