@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from flows import WORKFLOWS
 from kept import VALUES
 
-from weft import Run, Workflow, accumulator, each, reduce, sleep, step, wait_for
+from weft import Run, Saga, Workflow, accumulator, each, reduce, sleep, step, wait_for
 from weft.core import events as ev
 from weft.log import definition_of, encode, encode_segment
 from weft.log.snapshot import SnapshotWriter
@@ -66,6 +66,10 @@ EVENTS: dict[str, Any] = {
     "child_started": ev.ChildStarted(13, "absolute", (5,), "run-1/absolute/0a1b2c3d/other", with_parent=False),
     "run_cancelled": ev.RunCancelled(15, "not wanted"),
     "run_cancelled by": ev.RunCancelled(15, "not wanted", "ann"),
+    "run_cancelled to be undone": ev.RunCancelled(15, "not wanted", "ann", undo=True),
+    "run_cancelled to be undone with work in flight": ev.RunCancelled(
+        15, "not wanted", "ann", undo=True, stopped=(("trip.pay", (5, (6, 1)), 2), ("absolute", (4,), 1))
+    ),
     "run_finished": ev.RunFinished(14),
     "run_taken_over": ev.RunTakenOver(14, 2, 7, "absolute", 1700000000.5),
     "continued_as_new": ev.ContinuedAsNew(14, "run-1~2", "ann"),
@@ -148,6 +152,22 @@ def waiting_log() -> list[Any]:
     return run.record(events).log()
 
 
+BOOKING = Saga("trip")
+BOOKING.transaction(operator.ne, name="book", compensate=operator.eq)
+BOOKING.transaction(operator.is_, name="pay", compensate=None)
+TRIP = Workflow("travel", BOOKING)
+
+
+def cancelled_log(*, undo: bool) -> list[Any]:
+    """Return the log of a run that was cancelled after the first transaction of its saga."""
+    stopped = (("trip.pay", (2, 3), 1),) if undo else ()
+    events: list[Any] = [
+        ev.ReactionOccurred(3, "trip.book", (2,), True),
+        ev.RunCancelled(4, "no time", "ann", undo, stopped),
+    ]
+    return Run(TRIP, id="run-4").plan("Rome", at=1700000000.0).record(events).log()
+
+
 def forked_log() -> list[Any]:
     """Return the log of a fork, with two edited values, one of them a state, and void events."""
     run = Run.from_log(open_log()).fork(at=3, value=-30, id="run-3")
@@ -174,7 +194,11 @@ def current() -> dict[str, dict[str, Any]]:
             for name, segment in segments.items()
         },
         "definitions": {name: workflow.to_dict() for name, (workflow, _) in WORKFLOWS.items()},
-        "logs": {"finished": encode(WORKFLOW.run(5, id="run-1").log()).hex()},
+        "logs": {
+            "finished": encode(WORKFLOW.run(5, id="run-1").log()).hex(),
+            "cancelled": encode(cancelled_log(undo=False)).hex(),
+            "undoing": encode(cancelled_log(undo=True)).hex(),
+        },
         "snapshots": {
             "open": {
                 "body": SnapshotWriter().write(Run.from_log(open_log()).memory, b"link").body.hex(),
@@ -190,6 +214,11 @@ def current() -> dict[str, dict[str, Any]]:
                 "body": SnapshotWriter().write(Run.from_log(forked_log()).memory, b"link").body.hex(),
                 "log": encode(forked_log()).hex(),
                 "definition": definition_of(OPEN).body.hex(),
+            },
+            "undoing": {
+                "body": SnapshotWriter().write(Run.from_log(cancelled_log(undo=True)).memory, b"link").body.hex(),
+                "log": encode(cancelled_log(undo=True)).hex(),
+                "definition": definition_of(TRIP).body.hex(),
             },
         },
     }

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from flows import WORKFLOWS
 from kept import CLASSES, VALUES, same
-from pinned import EVENTS, WORKFLOW, current, pinned
+from pinned import EVENTS, WORKFLOW, cancelled_log, current, pinned
 
 from weft import Run, Workflow
+from weft.core import events as ev
 from weft.core.events import AnyEvent, Event
-from weft.log import decode, decode_segments, encode_segment
+from weft.log import decode, decode_segments, encode, encode_segment
 from weft.log.class_registry import name_of
 from weft.log.event_codec import WIRES
 from weft.log.value_decoder import Values
@@ -56,12 +57,34 @@ def test_a_definition_that_was_written_once_is_read(name: str) -> None:
     assert again.run(value).results() == workflow.run(value).results()
 
 
-@pytest.mark.parametrize("name", pinned("logs"))
-def test_a_log_that_was_written_once_is_a_run(name: str) -> None:
-    run = Run.from_log(decode(bytes.fromhex(pinned("logs")[name])))
+def logged(name: str) -> Run:
+    """Return the run of a log that was written once."""
+    return Run.from_log(decode(bytes.fromhex(pinned("logs")[name])))
+
+
+def test_a_log_that_was_written_once_is_a_run() -> None:
+    run = logged("finished")
 
     assert run.workflow == WORKFLOW
     assert run.values("absolute") == [5]
+
+
+def test_a_run_that_was_cancelled_before_runs_were_undone_stays_as_it_was() -> None:
+    run = logged("cancelled")
+
+    assert (run.status, run.is_runnable, run.memory.undo) == ("cancelled", False, None)
+    assert run.log()[-1] == ev.RunCancelled(4, "no time", "ann")
+    assert encode(run.log()[1:]) == encode(cancelled_log(undo=False)[1:])
+    assert run.react_until_satisfied().log() == logged("cancelled").log()
+
+
+def test_a_run_that_was_being_undone_goes_on_with_that() -> None:
+    run = logged("undoing")
+
+    assert (run.status, list(run.memory.ready)) == ("running", [("trip.pay", (2, 3))])
+    run.record([ev.RunnableFailed(5, "trip.pay", (2, 3), ev.ErrorDetail("StepCancelled", (), "no time"))])
+    assert list(run.memory.ready) == [("trip.eq", (2, 3, 5))]
+    assert run.react_until_satisfied().status == "cancelled"
 
 
 def test_everything_that_can_be_written_is_pinned() -> None:
