@@ -199,6 +199,7 @@ class Runtime:
             self.creator,
             self.loader,
             self.waiters,
+            self.mailbox,
             given,
             self.streams,
             parts.other_databases,

@@ -135,11 +135,14 @@ class WaitingQueries:
 
     async def _until_finished(self, run: str) -> None:
         """
-        Wait until *run* has finished, also while it is parked, wherever it is; return if it was deleted.
+        Wait until *run* has finished, also while it is parked, wherever it is.
+
+        Return before that if it was deleted, or if another process drove it and does not any more.
 
         Raises:
             RunNotHeld: no process drives it, and its store does not tell what other processes do with it.
         """
+        was_driven = False
         while True:
             try:
                 async with aclosing(self._seen(RunRef(run))) as seen:
@@ -148,8 +151,10 @@ class WaitingQueries:
                             if not found.has_left:
                                 await self._runtime.waiters.left(found)
                             return
-                        if found.status in FINISHED:
+                        is_driven = found.owner is not None and not found.owner_died
+                        if found.status in FINISHED or (was_driven and not is_driven):
                             return
+                        was_driven = is_driven
             except RunNotFound:
                 return
             except RunNotHeld:

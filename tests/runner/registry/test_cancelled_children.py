@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,14 @@ from parents import careless, parent_of
 from weather import GatedStore, SlowStore, double, runner_on, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Runnable, Saga, Workflow, context, current, step
-from weft.errors import OwnershipLost, RunnerClosed, RunNotFound, RunOwned, RunParked, StoreUnavailable, UnwrittenEvents
-from weft.stores import MemoryStore
+from weft.errors import OwnershipLost, RunnerClosed, RunNotFound, RunParked, StoreUnavailable, UnwrittenEvents
+from weft.stores import MemoryStore, SQLiteStore
 from weft.testing.wrapping import WrappedStore
+
+
+def asynchronously(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run *main* in a loop, for at most two minutes."""
+    asyncio.run(asyncio.wait_for(main(), 120))
 
 
 @pytest.mark.parametrize("with_parent", [True, False])
@@ -254,7 +260,7 @@ async def test_that_children_could_not_be_cancelled_is_logged_if_the_caller_is_n
         await runner.start(Workflow("parent", step(have_child)), 1, id="parent", open=True)
         await until_nothing_moves()
         await runner.stop("child")
-        store.fails_with["acquire"] = lambda: RunOwned("child", "another process")
+        store.fails_with["acquire"] = lambda: OwnershipLost("child", 1, 2)
         gate = store.hold("acquire")
         cancelling = started(runner.cancel("parent"))
         await gate.reached.wait()
@@ -264,7 +270,7 @@ async def test_that_children_could_not_be_cancelled_is_logged_if_the_caller_is_n
         gate.open()
         await until_nothing_moves()
 
-        assert "could not be cancelled: run 'child' is held by another process" in caplog.text
+        assert "could not be cancelled: run 'child' " in caplog.text
 
 
 class Booking:
@@ -434,3 +440,131 @@ async def test_a_parent_that_is_stuck_is_parked_while_its_child_is_undone() -> N
 
     assert before == {"p": "parked", "c": "cancelled"}
     assert after == {"p": "cancelled", "c": "cancelled"}
+
+
+async def book(request: Any, results: Any) -> str:
+    """Book a seat, in the event loop."""
+    return "seat"
+
+
+def delegating(booking: Booking, child: Workflow, id: str, name: str) -> Workflow:
+    """Return a workflow whose saga books, starts a *child* and never ends; *booking* notes what it undoes."""
+
+    async def give_back(request: Any, results: Any) -> None:
+        booking.done.append(f"{name} given back")
+
+    async def delegate(request: Any, results: Any) -> Any:
+        await current().astart_child(child, request, id=id)
+        await asyncio.Event().wait()
+
+    saga = Saga("trip")
+    saga.transaction(book, compensate=give_back)
+    saga.transaction(delegate, name="delegate", compensate=None)
+    return Workflow(name, saga)
+
+
+@virtually
+async def test_three_generations_are_undone_and_then_cancelled() -> None:
+    booking = Booking()
+    middle = delegating(booking, booking.workflow(), "grandchild", "middle")
+    async with AsyncRunner(MemoryStore()) as runner:
+        handle = await runner.start(delegating(booking, middle, "child", "first"), 5, id="p")
+        await booking.begun.wait()
+        await runner.cancel("p", "enough")
+        await until_nothing_moves()
+        before = {record.id: record.status for record in await runner.runs()}
+        booking.may_undo.set()
+        async with asyncio.timeout(60):
+            await handle.wait()
+        after = {record.id: record.status for record in await runner.runs()}
+
+    assert before == dict.fromkeys(["p", "child", "grandchild"], "running")
+    assert after == dict.fromkeys(["p", "child", "grandchild"], "cancelled")
+    assert sorted(booking.done) == ["booked", "first given back", "given back", "middle given back"]
+
+
+@virtually
+async def test_a_circle_of_children_with_something_to_undo_is_cancelled() -> None:
+    flows: dict[str, Workflow] = {}
+    undone: list[str] = []
+
+    def starting(child: str) -> Workflow:
+        async def go(request: Any, results: Any) -> None:
+            await current().astart_child(flows[child], 1, id=child)
+            await asyncio.Event().wait()
+
+        async def give_back(request: Any, results: Any) -> None:
+            await asyncio.sleep(1)
+            undone.append(current().run_id)
+
+        saga = Saga("trip")
+        saga.transaction(book, compensate=give_back)
+        saga.transaction(go, name="go", compensate=None)
+        return Workflow(f"of {child}", saga)
+
+    flows.update(B=starting("C"), C=starting("B"))
+    async with AsyncRunner(MemoryStore()) as runner:
+        handle = await runner.start(starting("B"), 1, id="A")
+        await asyncio.sleep(1)
+        await runner.cancel("A")
+        async with asyncio.timeout(60):
+            await handle.wait()
+
+        assert {record.id: record.status for record in await runner.runs()} == dict.fromkeys("ABC", "cancelled")
+    assert sorted(undone) == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize("undo", [True, False])
+def test_a_child_that_another_process_drives_is_told_and_its_parent_is_cancelled_after_it(
+    tmp_path: Path, undo: bool
+) -> None:
+    async def main() -> None:
+        booking, path = Booking(), tmp_path / "runs.db"
+        async with AsyncRunner(SQLiteStore(path)) as runner, AsyncRunner(SQLiteStore(path)) as other:
+            other.register(booking.workflow())
+            handle = await runner.start(delegating(booking, booking.workflow(), "c", "first"), 5, id="p")
+            await booking.begun.wait()
+            booking.begun.clear()
+            await runner.stop("c", grace=0)
+            await other.resume("c")
+            await booking.begun.wait()
+
+            await runner.cancel("p", "enough", undo=undo)
+            await runner.cancel("p", "enough", undo=undo)
+            if undo:
+                await booking.undoing.wait()
+                assert {record.id: record.status for record in await runner.runs()} == dict.fromkeys("pc", "running")
+            booking.may_undo.set()
+            await runner.wait_until("c", lambda run: run.status == "cancelled")
+            await handle.wait()
+            await other.wait("p")
+
+            assert {record.id: record.status for record in await runner.runs()} == dict.fromkeys("pc", "cancelled")
+            assert await other.unread("c") == []
+            assert sorted(booking.done) == (["booked", "first given back", "given back"] if undo else ["booked"])
+
+    asynchronously(main)
+
+
+def test_a_child_whose_process_leaves_it_before_it_is_undone_is_undone_by_that_of_its_parent(tmp_path: Path) -> None:
+    async def main() -> None:
+        booking, path = Booking(), tmp_path / "runs.db"
+        async with AsyncRunner(SQLiteStore(path)) as runner, AsyncRunner(SQLiteStore(path)) as other:
+            other.register(booking.workflow())
+            handle = await runner.start(delegating(booking, booking.workflow(), "c", "first"), 5, id="p")
+            await booking.begun.wait()
+            booking.begun.clear()
+            await runner.stop("c", grace=0)
+            await other.resume("c")
+            await booking.begun.wait()
+            await runner.cancel("p", "enough")
+            await booking.undoing.wait()
+
+            await other.stop("c", grace=0)
+            booking.may_undo.set()
+            await handle.wait()
+
+            assert {record.id: record.status for record in await runner.runs()} == dict.fromkeys("pc", "cancelled")
+            assert sorted(booking.done) == ["booked", "first given back", "given back"]
+
+    asynchronously(main)

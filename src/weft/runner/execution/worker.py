@@ -121,6 +121,10 @@ class Owner(Protocol):
         """*worker* has raised *error*."""
         ...
 
+    def cancel_orphans(self, worker: Worker) -> None:
+        """The run of *worker* was cancelled, and is undone itself: it is over when its children are."""
+        ...
+
 
 class Worker:
     """Drives one run, and writes its log."""
@@ -726,6 +730,8 @@ class Worker:
         self.state = "parked" if self.reason else self.run.memory.status
         if self.state == "cancelled":  # it is undone
             self.reason, self.owes_notice = self.run.memory.cancelled or "", False
+            if self.orphans and self.life == "driving":
+                self.owner.cancel_orphans(self)
         if self.state == "failed":
             self.reason = text_of_failures(self.run)
 

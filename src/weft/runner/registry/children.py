@@ -27,7 +27,7 @@ from weft.core.functions.references import MISSING
 from weft.core.functions.reports import Reporter
 from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, NoRun, RunnerClosed, RunNotFound, WeftError
+from weft.errors import InvalidOption, NoRun, RunnerClosed, RunNotFound, RunOwned, WeftError
 from weft.log import check_encodable
 from weft.ports.store import FINISHED
 from weft.runner.checkpoints import on_complete
@@ -39,6 +39,7 @@ from weft.runner.handle import AsyncHandle, Handle, RunRef
 from weft.runner.options import RunOptions, StartRequest, check_text
 from weft.runner.registry.creation import RunCreator
 from weft.runner.registry.loading import RunLoader
+from weft.runner.registry.mailbox import Mailbox
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.registry.run_keys import key_of
 from weft.runner.waiting.waiters import Waiters
@@ -92,6 +93,7 @@ class ChildRuns:
         creator: RunCreator,
         loader: RunLoader,
         waiters: Waiters,
+        mailbox: Mailbox,
         given: Given,
         reporter: Reporter,
         other_databases: OtherDatabases | None,
@@ -103,10 +105,10 @@ class ChildRuns:
         Args:
             reporter: takes the progress and the streams of steps.
             other_databases: starts children that are given an id, in a fleet.
-            until_finished: waits until a run has finished, wherever it is.
+            until_finished: waits until a run has finished, wherever it is, or the process that drove it has died.
         """
         self._runner, self._registry, self._waiters, self._given = runner, registry, waiters, given
-        self._creator, self._loader = creator, loader
+        self._creator, self._loader, self._mailbox = creator, loader, mailbox
         self.reporter: Reporter | None = reporter
         """Takes the progress and the streams of steps."""
         self._other_databases, self._until_finished = other_databases, until_finished
@@ -114,6 +116,8 @@ class ChildRuns:
         """By cancelled parent: the task that cancels its children."""
         self._awaiting: dict[str, asyncio.Task[None]] = {}
         """By cancelled parent: the task that waits for its children to be undone."""
+        self._written_to: dict[str, bool] = {}
+        """By child that another process drives, and was sent that it is cancelled: whether it is to be undone."""
 
     def open(self) -> None:
         """Get ready, in the loop of the runner."""
@@ -256,8 +260,10 @@ class ChildRuns:
         """
         Cancel the children that are cancelled with *parent*, and their children; what is undone is not waited for.
 
+        One that another process drives is sent a message.
+
         Raises:
-            RunOwned: another process that is alive has one of them; all others are cancelled.
+            RunOwned: that is so, and the store takes no messages; all others are cancelled.
             RunnerClosed: the runner was closed meanwhile; cancelling continues when the run is resumed.
         """
         if parent.orphans:
@@ -281,7 +287,7 @@ class ChildRuns:
             del self._cancelling[parent]
 
     def orphaned(self, parent: Worker) -> None:
-        """A cancelled *parent* was brought back, whose children may not be cancelled yet."""
+        """A cancelled *parent* was brought back, or is undone itself: see how far its children are."""
         task = self._loop.create_task(self.cancel_children(parent))
         task.add_done_callback(_report)
 
@@ -331,6 +337,7 @@ class ChildRuns:
         try:
             for child in children:
                 await self._until_finished(child)
+                self._written_to.pop(child, None)
         except RunnerClosed:  # this continues when the parent is resumed
             return
         finally:
@@ -347,6 +354,13 @@ class ChildRuns:
             if self._other_databases is None or not await self._other_databases.cancel(child, reason, undo=undo):
                 _log.debug("run %r was never started, or is deleted", child)
             return _Told((), is_undone=True)
+        except RunOwned:
+            if not self._mailbox.is_there:
+                raise
+            if self._written_to.get(child) != undo:
+                await self._mailbox.post(child, "cancel", ev.RunCancelled(0, reason, undo=undo))
+                self._written_to[child] = undo
+            return _Told((), is_undone=False)  # its process cancels its children
         if not told.is_undone and not told.is_here:
             try:
                 await self._loader.resume(child, None, RunOptions())
