@@ -204,6 +204,19 @@ def test_many_runs_are_cancelled_with_who_and_why(client: TestClient, file: Path
             assert (event.reason, event.by) == ("too late", "local")
 
 
+@pytest.mark.parametrize(("form", "undoes"), [({}, True), ({"undo": "no"}, False)])
+def test_many_runs_are_undone_when_they_are_cancelled_unless_the_form_says_otherwise(
+    client: TestClient, file: Path, form: dict[str, str], undoes: bool
+) -> None:
+    assert '<input type="checkbox" name="undo" value="no">' in client.get("/runs").text
+
+    post(client, "/runs", action="cancel", run=["old", "older"], **form)
+
+    with Runner(file) as runner:
+        messages = [message for id in ("old", "older") for message in runner.unread(id)]
+    assert [(type(each), getattr(each, "undo", None)) for each in messages] == [(ev.RunCancelled, undoes)] * 2
+
+
 def test_many_runs_get_one_signal_with_who_gave_it(client: TestClient, file: Path) -> None:
     wrong = post(client, "/runs", action="signal", run=["old", "older"], name="approved", value="{oops")
     answer = post(client, "/runs", action="signal", run=["old", "older"], name="approved", value='{"ok": true}')

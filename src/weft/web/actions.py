@@ -141,7 +141,7 @@ async def act_on_many(request: Request) -> Response:
     """Retry, cancel or signal the runs that a form names, and report those that refuse it."""
     source = source_of(request)
     fields, by = await fields_of(request) or {}, request.state.identity.name
-    form = {name: fields.get(name, [""])[-1] for name in ("reason", "name", "value")}
+    form = {name: fields.get(name, [""])[-1] for name in ("reason", "undo", "name", "value")}
     what, runs = fields.get("action", [""])[-1], list(dict.fromkeys(fields.get("run", [])))
     if what not in ("retry", "cancel", "signal") or not runs or len(runs) > MOST:
         why = f"choose 1 to {MOST} runs, and retry, cancel or signal"
