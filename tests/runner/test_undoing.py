@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from weather import until_nothing_moves
 
-from weft import Policy, Run, Runner, Saga, Workflow, current, each, step, wait_for
+from weft import AsyncRunner, Policy, Run, Runner, Saga, Workflow, current, each, step, wait_for
 from weft.core import events as ev
 from weft.errors import InvalidOption, NoSuchLetter, RunClosed, RunParked, StepCancelled, TokenExpired
-from weft.stores import SQLiteStore
-from weft.testing import TestRunner
+from weft.stores import MemoryStore, SQLiteStore
+from weft.testing import TestRunner, run_virtually
+from weft.testing.wrapping import WrappedStore
 from weft.views.attention import attention
 from weft.views.event_text import sentence
 
@@ -119,6 +121,53 @@ def test_a_run_with_nothing_to_undo_is_cancelled_by_one_event_as_ever(runner: Ru
     last = handle.log()[-1]
     assert last == ev.RunCancelled(last.seq, "late", "Ada")
     go_on.set()
+
+
+class Counting(WrappedStore):
+    """A store that counts what is written to it."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.commits, self.events = 0, 0
+
+    async def append(self, appends: Any) -> Any:
+        self.commits += 1
+        self.events += sum(each.count for each in appends)
+        return await super().append(appends)
+
+
+@pytest.mark.parametrize("undo", [True, False])
+@pytest.mark.parametrize("waits", ["in flight", "for a signal", "idle"])
+def test_a_run_with_nothing_to_undo_is_cancelled_by_one_event_in_one_commit(waits: str, undo: bool) -> None:
+    async def main() -> tuple[int, int, Any]:
+        begun = asyncio.Event()
+
+        async def work(x: int) -> None:
+            begun.set()
+            if waits == "in flight":
+                await asyncio.Event().wait()
+
+        store = Counting(MemoryStore())
+        async with AsyncRunner(store) as runner:
+            flow = step(work) >> wait_for("go") if waits == "for a signal" else step(work)
+            handle = await runner.start(Workflow("w", flow), 1, open=True)
+            await begun.wait()
+            expected = {"in flight": "running", "for a signal": "waiting", "idle": "idle"}[waits]
+            await until_nothing_moves()
+            assert (await runner.find(handle.id)).status == expected
+            commits, events = store.commits, store.events
+
+            await handle.cancel("late", undo=undo)
+            await until_nothing_moves()
+
+            last = (await handle.log())[-1]
+            assert (await runner.find(handle.id)).status == "cancelled"
+            return store.commits - commits, store.events - events, last
+
+    commits, events, last = run_virtually(main())
+
+    assert (commits, events) == (1, 1)
+    assert last == ev.RunCancelled(last.seq, "late")
 
 
 def test_a_saga_that_has_completed_stays_so(runner: Runner) -> None:
