@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,11 @@ import pytest
 import undoing_flows as flows
 from processes import workers
 
+from weft import AsyncRunner, Saga, Workflow, current
 from weft.core import events as ev
 from weft.errors import RunClosed
 from weft.fleet import Client
+from weft.stores.postgres import PostgresStore
 
 
 def until(found: Callable[[], Any]) -> None:
@@ -71,3 +74,51 @@ def test_a_bulk_cancel_without_undo_leaves_what_was_done(
 
         assert not (notes / "giving back").exists()
         (notes / "paying.go").touch()
+
+
+@pytest.mark.parametrize("undo", [True, False])
+def test_a_child_that_another_process_drives_is_told_and_its_parent_is_cancelled_after_it(
+    dsn: str, undo: bool
+) -> None:
+    begun, done = asyncio.Event(), list[str]()
+
+    def saga(name: str, pay: Callable[..., Any]) -> Workflow:
+        async def give_back(request: Any, results: Any) -> None:
+            done.append(name)
+
+        async def book(request: Any, results: Any) -> str:
+            return "seat"
+
+        trip = Saga("trip")
+        trip.transaction(book, compensate=give_back)
+        trip.transaction(pay, name="pay", compensate=None)
+        return Workflow(name, trip)
+
+    async def never(request: Any, results: Any) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def delegate(request: Any, results: Any) -> None:
+        await current().astart_child(child, request, id="c")
+        await asyncio.Event().wait()
+
+    child = saga("child", never)
+
+    async def main() -> None:
+        async with AsyncRunner(PostgresStore(dsn)) as runner, AsyncRunner(PostgresStore(dsn)) as other:
+            other.register(child)
+            await runner.start(saga("parent", delegate), 5, id="p")
+            await begun.wait()
+            begun.clear()
+            await runner.stop("c", grace=0)
+            await other.resume("c")
+            await begun.wait()
+
+            await runner.cancel("p", "enough", undo=undo)
+            await other.wait("p")
+
+            assert {record.id: record.status for record in await runner.runs()} == dict.fromkeys("pc", "cancelled")
+            assert await other.unread("c") == []
+        assert sorted(done) == (["child", "parent"] if undo else [])
+
+    asyncio.run(asyncio.wait_for(main(), 120))

@@ -12,7 +12,7 @@ from weather import until_nothing_moves
 
 from weft import AsyncRunner, Policy, Run, Runner, Saga, Workflow, current, each, step, wait_for
 from weft.core import events as ev
-from weft.errors import InvalidOption, NoSuchLetter, RunClosed, RunParked, StepCancelled, TokenExpired
+from weft.errors import InvalidArgument, InvalidOption, NoSuchLetter, RunClosed, RunParked, StepCancelled, TokenExpired
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import TestRunner, run_virtually
 from weft.testing.wrapping import WrappedStore
@@ -249,6 +249,42 @@ def test_a_run_that_is_being_undone_says_so_and_takes_nothing_more(runner: Runne
     assert [(event.reason, event.by) for event in handle.log() if isinstance(event, ev.RunCancelled)] == [
         ("no time", "Ada")
     ]
+
+
+def test_a_run_that_is_being_undone_is_neither_retried_nor_upgraded_and_says_why(runner: Runner, trip: Trip) -> None:
+    trip.may_undo.clear()
+    work = trip.workflow()
+    handle = runner.start(work, "Rome")
+    assert trip.begun.wait(60)
+    handle.cancel("no time")
+    assert trip.undoing.wait(60)
+    run = Run.from_log(handle.log())
+
+    with pytest.raises(InvalidArgument, match="was cancelled, and only undoes what it has done"):
+        run.upgrade(work)
+    trip.may_undo.set()
+    handle.wait()
+    with pytest.raises(InvalidArgument, match="was cancelled, and nothing more happens in it"):
+        Run.from_log(handle.log()).upgrade(work)
+
+
+def test_a_failure_from_before_is_not_retried_while_the_run_is_undone(runner: Runner, trip: Trip) -> None:
+    def fail(x: str) -> None:
+        raise OSError(x)
+
+    trip.may_undo.clear()
+    handle = runner.start(Workflow("travel", trip.saga(), step(fail)), "Rome")
+    assert trip.begun.wait(60)
+    runner.wait_until(handle, lambda run: "fail" in run.failures)
+    handle.cancel()
+    assert trip.undoing.wait(60)
+
+    for change in (runner.retry, runner.discard):
+        with pytest.raises(NoSuchLetter) as refused:
+            change(handle.id, "fail")
+        assert "retry() runs it again" not in str(refused.value)
+    trip.may_undo.set()
+    assert handle.wait().status == "cancelled"
 
 
 def test_undoing_is_ended_by_a_second_cancel_without_undo(runner: Runner, trip: Trip) -> None:

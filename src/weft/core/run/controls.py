@@ -142,7 +142,7 @@ class Controls(Queries):
         if which is not None:
             component = which.component if isinstance(which, ev.RunnableFailed) else which
             names = {component if isinstance(component, str) else self.workflow.name_of(component)}
-        halted = [name for name, _ in memory.failures or () if name in names]
+        halted = [name for name, _ in memory.failures or () if name in names and memory.undo is None]
         return NoSuchLetter(which, [letter.event.component for letter in (memory.letters or {}).values()], halted)
 
     # -- changing a live run ---------------------------------------------------------------------

@@ -268,7 +268,8 @@ class Revisions(Controls):
                 "start another run of that one"
             )
         if memory.cancelled is not None:
-            raise InvalidArgument(f"run {memory.run_id!r} was cancelled, and nothing more happens in it; fork() it")
+            happens = "only undoes what it has done" if memory.is_undoing else "nothing more happens in it"
+            raise InvalidArgument(f"run {memory.run_id!r} was cancelled, and {happens}; fork() it")
         names = {workflow.name_of(which) for which in again}
         draft = ev.RunUpgraded(len(memory.log) + 1, workflow, _unfinished_inputs(memory))
         revised = consequences(memory.log, memory.lineage, draft, components=names)
