@@ -27,6 +27,7 @@ ALL = (0, 1, 2)
 WORKFLOWS = [
     *(flows.chain, flows.approval, shard_flows.one_more, shard_flows.patient),
     *(shard_flows.family, shard_flows.threaded, shard_flows.left),
+    *(shard_flows.booking, shard_flows.agency),
 ]
 
 
@@ -118,6 +119,31 @@ def test_cancelling_a_parent_cancels_its_children_in_other_databases(shards: Dat
         await until(lambda: _count(client, "left", "cancelled", 6))
 
     with_worker(shards, act)
+
+
+def test_a_parent_is_cancelled_after_its_children_in_other_databases_are_undone(shards: Databases) -> None:
+    names = [f"agency-{i}" for i in range(6)]
+
+    async def act(client: AsyncClient, _: ShardedWorker) -> None:
+        for name in names:
+            await client.start(shard_flows.agency, name, id=name)
+        await until(lambda: _count(client, "booking", "running", 6))
+        for name in names:
+            await client.wait_until(f"booking of {name}", lambda run: run.values("trip.book") == ["seat"])
+            await client.cancel(name, "closed")
+        await until(lambda: _await_children(client, names))
+        shard_flows.may_undo.set()
+
+        await until(lambda: _count(client, "agency", "cancelled", 6))
+        assert await _count(client, "booking", "cancelled", 6)
+        assert sorted(shard_flows.undoing) == names
+
+    with_worker(shards, act)
+
+
+async def _await_children(client: AsyncClient, runs: list[str]) -> bool:
+    found = [await client.find(run) for run in runs]
+    return all(each.status == "running" and "it waits for its children" in each.reason for each in found)
 
 
 async def _count(client: AsyncClient, workflow: str, status: RunStatus, wanted: int) -> bool:

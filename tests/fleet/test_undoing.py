@@ -77,9 +77,7 @@ def test_a_bulk_cancel_without_undo_leaves_what_was_done(
 
 
 @pytest.mark.parametrize("undo", [True, False])
-def test_a_child_that_another_process_drives_is_told_and_its_parent_is_cancelled_after_it(
-    dsn: str, undo: bool
-) -> None:
+def test_a_child_that_another_process_drives_is_told_and_its_parent_is_cancelled_after_it(dsn: str, undo: bool) -> None:
     begun, done = asyncio.Event(), list[str]()
 
     def saga(name: str, pay: Callable[..., Any]) -> Workflow:

@@ -15,6 +15,7 @@ from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, RunClosed, RunNotFound
 from weft.fleet.client import AsyncClient
 from weft.fleet.placement import ALONE
+from weft.ports.store import FINISHED
 from weft.runner.handle import RunRef
 from weft.stores.postgres import PostgresStore
 
@@ -59,13 +60,17 @@ class OtherShards:
         return client, started.ref
 
     async def cancel(self, id: str, reason: str, *, undo: bool) -> bool:
-        """Cancel the child *id*, by a message to it; return False if there is none."""
+        """Cancel the child *id*, by a message to it; return whether it is still to be undone."""
         if not await self.is_needed():
             return False
+        client = await self._client().open()
         try:
-            await (await self._client().open()).cancel(id, reason, undo=undo)
-        except RunNotFound:
+            await client.cancel(id, reason, undo=undo)
+            return undo and (await client.find(id)).status not in FINISHED
+        except (RunNotFound, RunClosed):  # there is none, or it was done before
             return False
-        except RunClosed:  # it was done before
-            return True
-        return True
+
+    async def until_finished(self, id: str) -> None:
+        """Wait until the child *id* has finished, or is deleted."""
+        client = await self._client().open()
+        await client._reader._until_finished(id)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

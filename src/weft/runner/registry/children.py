@@ -65,7 +65,11 @@ class OtherDatabases(Protocol):
         ...
 
     async def cancel(self, id: str, reason: str, *, undo: bool) -> bool:
-        """Tell the child *id* that it is cancelled; return False if there is none."""
+        """Tell the child *id* that it is cancelled; return whether it is still to be undone."""
+        ...
+
+    async def until_finished(self, id: str) -> None:
+        """Wait until the child *id* has finished, or is deleted."""
         ...
 
 
@@ -118,6 +122,8 @@ class ChildRuns:
         """By cancelled parent: the task that waits for its children to be undone."""
         self._written_to: dict[str, bool] = {}
         """By child that another process drives, and was sent that it is cancelled: whether it is to be undone."""
+        self._elsewhere: dict[str, bool] = {}
+        """The same of children in other databases."""
 
     def open(self) -> None:
         """Get ready, in the loop of the runner."""
@@ -336,8 +342,12 @@ class ChildRuns:
     async def _undone(self, parent: str, children: Iterable[str]) -> None:
         try:
             for child in children:
-                await self._until_finished(child)
+                if child in self._elsewhere and self._other_databases is not None:
+                    await self._other_databases.until_finished(child)
+                else:
+                    await self._until_finished(child)
                 self._written_to.pop(child, None)
+                self._elsewhere.pop(child, None)
         except RunnerClosed:  # this continues when the parent is resumed
             return
         finally:
@@ -351,9 +361,7 @@ class ChildRuns:
         try:
             told = await self._loader.visit(child, partial(self._cancelled, reason, undo=undo))
         except RunNotFound:
-            if self._other_databases is None or not await self._other_databases.cancel(child, reason, undo=undo):
-                _log.debug("run %r was never started, or is deleted", child)
-            return _Told((), is_undone=True)
+            return _Told((), is_undone=not await self._cancel_elsewhere(child, reason, undo=undo))
         except RunOwned:
             if not self._mailbox.is_there:
                 raise
@@ -367,6 +375,17 @@ class ChildRuns:
             except WeftError as error:
                 _log.error("run %r was cancelled with its parent, and cannot be undone here: %s", child, error)
         return told
+
+    async def _cancel_elsewhere(self, child: str, reason: str, *, undo: bool) -> bool:
+        """Cancel *child*, which is not in the store of its parent; return whether it is still to be undone."""
+        if self._other_databases is None:
+            _log.debug("run %r was never started, or is deleted", child)
+            return False
+        if self._elsewhere.get(child) != undo:
+            if not await self._other_databases.cancel(child, reason, undo=undo):
+                return False
+            self._elsewhere[child] = undo
+        return True
 
     async def _cancelled(self, reason: str, worker: Worker, *, undo: bool = True) -> _Told:
         is_here = self._registry.get(worker.id) is worker
