@@ -31,6 +31,7 @@ import msgspec
 from weft.core import events as ev
 from weft.core.fold.fold import fold
 from weft.core.fold.memory import Memory
+from weft.core.fold.memory_data import MemoryData
 from weft.core.fold.ordering import maker_of
 from weft.core.fold.refold import positions, ranges
 from weft.core.fold.scope import Scope
@@ -595,7 +596,7 @@ def _slots(**known: Any) -> dict[str, Any]:
 def _of_a_new_memory() -> dict[str, Any]:
     """Return the slots of a memory that has folded nothing; those that are set by the first event are not there."""
     new = Memory()
-    return {name: getattr(new, name) for name in Memory.__slots__ if hasattr(new, name)}
+    return {name: getattr(new, name) for name in MemoryData.__slots__ if hasattr(new, name)}
 
 
 A_MEMORY: Final = record(Memory, MEMORY, _slots, _of_a_new_memory())

@@ -21,7 +21,7 @@ from weft.core.lineage.lineage import Cell
 from weft.core.plan.node import CollectNode
 
 if TYPE_CHECKING:
-    from weft.core.fold.memory import Memory
+    from weft.core.fold.delivery import Delivery
 
 MOST_RESULTS: Final = 32
 """How many lists a batch keeps for a collection: each may become as long as the collection, and be nearly empty."""
@@ -149,7 +149,7 @@ def gather(route: tuple[CollectNode, int], fact: Cell, scope: Scope, order: Orde
         batch.places.append((port, order))
 
 
-def conclude(memory: Memory, collect: CollectNode, scope: Scope) -> None:
+def conclude(memory: Delivery, collect: CollectNode, scope: Scope) -> None:
     """Nothing more can reach *collect*: make its reduce ready, or let it fail if an element failed."""
     batch: Any = scope.held(collect.name)
     if batch is None or batch is BARRED:

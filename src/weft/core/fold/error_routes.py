@@ -18,6 +18,7 @@ from weft.core.lineage.lineage import Cell
 from weft.core.plan.node import CollectNode, FunctionNode, Route
 
 if TYPE_CHECKING:
+    from weft.core.fold.delivery import Delivery
     from weft.core.fold.memory import Memory
 
 
@@ -30,7 +31,7 @@ def rescuers(node: FunctionNode, error: ErrorDetail) -> list[Route]:
     return [] if best is None else [(target, port) for steps, target, port in near if steps == best]
 
 
-def rescue(memory: Memory, routes: list[Route], fact: Cell, scope: Scope, order: Order) -> None:
+def rescue(memory: Delivery, routes: list[Route], fact: Cell, scope: Scope, order: Order) -> None:
     """Deliver the failure *fact* to its handlers, even outside the loop in which it happened."""
     for target, port in routes:
         where, place = scope, order

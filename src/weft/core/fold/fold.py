@@ -15,7 +15,8 @@ from weft.core.components.state_change import Ignored, StateChange
 from weft.core.fold import batches, error_routes, gates, loops, reads, settling, undoing
 from weft.core.fold.external import completion_awaited, failure_received, runnable_cancelled, token_issued
 from weft.core.fold.live_changes import look_up, replan
-from weft.core.fold.memory import STORY, Memory
+from weft.core.fold.memory import Memory
+from weft.core.fold.memory_data import STORY
 from weft.core.fold.refold import Handlers, Refold, Revision, become, positions, rebuild
 from weft.core.fold.scope import ALONE, NOTHING, Activation, Attempts, Opening, Scope, Waiting
 from weft.core.lineage.history import Edited, PagedLog
@@ -174,7 +175,7 @@ def react(
     seq = len(log) + 1
     event = ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns, timing)
     targets = activation.node.plain_targets
-    if targets:  # what Memory.deliver does, without a call for each step
+    if targets:  # what Delivery.deliver does, without a call for each step
         facts, scope, order = (event,), activation.scope, activation.order
         address = ALONE[seq] if seq < len(ALONE) else (seq,)
         for target in targets:
@@ -406,7 +407,7 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
         address = (seq, index)
         element = Element(address, value, name, origin, index)
         inner = Scope(address, index, plan, opening, scope, name, order)
-        if entry.plain_targets:  # what Memory.begin does, without a call for each of ten thousand elements
+        if entry.plain_targets:  # what Delivery.begin does, without a call for each of ten thousand elements
             inputs, facts = (address,), (element,)
             for target in entry.plain_targets:
                 key = (target.name, inputs)

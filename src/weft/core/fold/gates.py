@@ -18,7 +18,7 @@ from weft.core.plan.node import FunctionNode, GateNode
 from weft.typing import Address
 
 if TYPE_CHECKING:
-    from weft.core.fold.memory import Memory
+    from weft.core.fold.delivery import Delivery
 
 
 class GateState(msgspec.Struct, eq=False):
@@ -37,7 +37,7 @@ class GateState(msgspec.Struct, eq=False):
     """The questions about parts of the expression that are being asked."""
 
 
-def decide(memory: Memory, state: GateState) -> None:
+def decide(memory: Delivery, state: GateState) -> None:
     """Let the facts through, drop them, or ask the next condition."""
     gate, known = state.gate, state.known
     while not isinstance(at := next_question(gate.questions, known, state.at, state.inside), bool):
@@ -53,14 +53,14 @@ def decide(memory: Memory, state: GateState) -> None:
         settling.close(memory, gate, state.scope)
 
 
-def abandon(memory: Memory, state: GateState, ending: Ending) -> None:
+def abandon(memory: Delivery, state: GateState, ending: Ending) -> None:
     """A condition that the gate needs will never be evaluated."""
     if state.gate.settling is not None:
         state.scope.end(state.gate.name, ending)
         settling.close(memory, state.gate, state.scope)
 
 
-def _ask(memory: Memory, test: FunctionNode, state: GateState) -> bool | None:
+def _ask(memory: Delivery, test: FunctionNode, state: GateState) -> bool | None:
     """Return the result of *test* for the facts; None if the gate has to wait, or there will be no result."""
     scope = state.scope
     key = (test.name, state.inputs)
@@ -81,7 +81,7 @@ def _ask(memory: Memory, test: FunctionNode, state: GateState) -> bool | None:
 
 
 def reach_shared_condition(
-    memory: Memory,
+    memory: Delivery,
     node: FunctionNode,
     facts: tuple[Cell, ...],
     inputs: tuple[Address, ...],

@@ -20,7 +20,7 @@ from weft.core.plan.arrival_order import missing
 from weft.core.plan.node import JoinNode
 
 if TYPE_CHECKING:
-    from weft.core.fold.memory import Memory
+    from weft.core.fold.delivery import Delivery
 
 
 class JoinState(msgspec.Struct, eq=False):
@@ -30,7 +30,7 @@ class JoinState(msgspec.Struct, eq=False):
     present: int = 0
 
 
-def arrive(memory: Memory, join: JoinNode, port: int, facts: tuple[Cell, ...], scope: Scope, order: Order) -> None:
+def arrive(memory: Delivery, join: JoinNode, port: int, facts: tuple[Cell, ...], scope: Scope, order: Order) -> None:
     """Facts of the parent at *port* reach *join*, which fires if it has the facts it waits for."""
     held: Any = scope.held(join.name)
     if held is FIRED or held is BARRED:
@@ -49,11 +49,11 @@ def arrive(memory: Memory, join: JoinNode, port: int, facts: tuple[Cell, ...], s
         _fire(memory, join, tuple(chain.from_iterable(present)), scope, ())
 
 
-def _fire(memory: Memory, join: JoinNode, facts: tuple[Cell, ...], scope: Scope, order: Order) -> None:
+def _fire(memory: Delivery, join: JoinNode, facts: tuple[Cell, ...], scope: Scope, order: Order) -> None:
     memory.deliver(join, facts, tuple(fact.address for fact in facts), scope, order)
 
 
-def conclude(memory: Memory, node: JoinNode, scope: Scope) -> bool:
+def conclude(memory: Delivery, node: JoinNode, scope: Scope) -> bool:
     """Nothing more can reach *node*, a join: fire complete sets.  Return whether the join accepts failures."""
     held: Any = scope.held(node.name)
     if held is BARRED:
@@ -78,7 +78,7 @@ def conclude(memory: Memory, node: JoinNode, scope: Scope) -> bool:
     return True
 
 
-def _absent(memory: Memory, parent: str, scope: Scope) -> Element:
+def _absent(memory: Delivery, parent: str, scope: Scope) -> Element:
     """
     Return the ``Absent`` for the fact that *parent* did not produce in *scope*: one for all joins that wait for it.
 

@@ -17,10 +17,10 @@ from weft.core.lineage.lineage import Cell
 from weft.core.plan.node import FunctionNode, LoopNode, LoopTest
 
 if TYPE_CHECKING:
-    from weft.core.fold.memory import Memory
+    from weft.core.fold.delivery import Delivery
 
 
-def go_on(memory: Memory, activation: Activation, fact: Cell) -> None:
+def go_on(memory: Delivery, activation: Activation, fact: Cell) -> None:
     """*activation*, of a node inside a turn, has produced *fact*: activate the next node of the turn."""
     node, turn = activation.node, activation.node.turn
     assert turn is not None  # noqa: S101
@@ -30,7 +30,7 @@ def go_on(memory: Memory, activation: Activation, fact: Cell) -> None:
         settling.close(memory, node, activation.scope)
 
 
-def decide_turn(memory: Memory, activation: Activation, test: LoopTest, *, holds: bool) -> None:
+def decide_turn(memory: Delivery, activation: Activation, test: LoopTest, *, holds: bool) -> None:
     """The test of a loop was evaluated: end the loop, begin the next turn, or fail because there are no more."""
     until, scope, [fact] = activation.node, activation.scope, activation.facts
     if test.opening is not None:
@@ -51,7 +51,7 @@ def decide_turn(memory: Memory, activation: Activation, test: LoopTest, *, holds
             settling.close(memory, first, scope)
 
 
-def enter(memory: Memory, start: LoopNode, fact: Cell, scope: Scope, order: Order) -> None:
+def enter(memory: Delivery, start: LoopNode, fact: Cell, scope: Scope, order: Order) -> None:
     """*fact* reached a loop over a graph: begin its first turn."""
     _open(memory, start, fact, scope, 1, order)
     if start.settling is not None:
@@ -59,7 +59,7 @@ def enter(memory: Memory, start: LoopNode, fact: Cell, scope: Scope, order: Orde
 
 
 def _open(
-    memory: Memory,
+    memory: Delivery,
     start: LoopNode,
     fact: Cell,
     outer: Scope,
@@ -75,7 +75,7 @@ def _open(
     memory.begin(fact, scope)
 
 
-def _decide_scope(memory: Memory, activation: Activation, test: LoopTest, start: LoopNode, *, holds: bool) -> None:
+def _decide_scope(memory: Delivery, activation: Activation, test: LoopTest, start: LoopNode, *, holds: bool) -> None:
     until, scope, [fact] = activation.node, activation.scope, activation.facts
     outer, turn, order = scope.outward(1), scope.index, scope.order
     if test.may_repeat:  # a turn may end more than once, and goes on from each of its ends
@@ -92,7 +92,7 @@ def _decide_scope(memory: Memory, activation: Activation, test: LoopTest, start:
         settling.close(memory, until, scope)
 
 
-def _activate(memory: Memory, before: Activation, node: FunctionNode, fact: Cell, turn: int) -> None:
+def _activate(memory: Delivery, before: Activation, node: FunctionNode, fact: Cell, turn: int) -> None:
     assert node.turn is not None  # noqa: S101
     if node.settling is not None and node is not node.turn.first:
         before.scope.count(node.name, 1)
@@ -100,7 +100,7 @@ def _activate(memory: Memory, before: Activation, node: FunctionNode, fact: Cell
     memory.admit(Activation(node, key, (fact,), before.scope, before.order, turn=turn))
 
 
-def _exhaust(memory: Memory, activation: Activation, test: LoopTest) -> None:
+def _exhaust(memory: Delivery, activation: Activation, test: LoopTest) -> None:
     """The loop has used all its turns and failed; the failure is derived, and routed, like that of a batch."""
     until, scope = activation.node, activation.scope
     error = ErrorDetail(

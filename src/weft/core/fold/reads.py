@@ -20,10 +20,10 @@ from weft.core.lineage.lineage import Cell
 from weft.core.plan.node import Kept, Reading
 
 if TYPE_CHECKING:
-    from weft.core.fold.memory import Memory
+    from weft.core.fold.memory_data import MemoryData
 
 
-def pin(memory: Memory, reading: Reading, scope: Scope) -> Any:
+def pin(memory: MemoryData, reading: Reading, scope: Scope) -> Any:
     """Choose the version that *reading* refers to, from *scope*, at this place of the log."""
     name = reading.target.name
     facts = memory.produced.get(name, [])
@@ -45,7 +45,7 @@ def pin(memory: Memory, reading: Reading, scope: Scope) -> Any:
     return facts[count - 1] if count else None
 
 
-def remember(memory: Memory, name: str, kept: Kept, fact: Cell, scope: Scope, order: Order) -> None:
+def remember(memory: MemoryData, name: str, kept: Kept, fact: Cell, scope: Scope, order: Order) -> None:
     """Keep *fact* for readers of the node *name*."""
     root = scope.root
     if root.before is None:
@@ -73,7 +73,7 @@ def remember(memory: Memory, name: str, kept: Kept, fact: Cell, scope: Scope, or
         memory.keyed.setdefault(name, []).append((scope.index, place))
 
 
-def resolve(memory: Memory, reading: Reading, pin: Any) -> Any:
+def resolve(memory: MemoryData, reading: Reading, pin: Any) -> Any:
     """Return the value of the pinned version."""
     read, target = reading.read, reading.target
     match read:

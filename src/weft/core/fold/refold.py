@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from weft.core import events as ev
 from weft.core.fold.live_changes import keep_facts
 from weft.core.fold.memory import Memory
+from weft.core.fold.memory_data import MemoryData
 from weft.core.fold.scope import Activation, Key
 from weft.core.lineage.history import Edited
 from weft.core.lineage.lineage import NONE, Cell, Element, Lineage
@@ -173,7 +174,7 @@ def become(memory: Memory, new: Memory, edits: Mapping[int, ev.AnyEvent]) -> Non
     new.adding = memory.adding
     log = memory.log
     new.lineage.log = Edited(log, edits) if edits else log
-    for slot in Memory.__slots__:
+    for slot in MemoryData.__slots__:
         setattr(memory, slot, getattr(new, slot))
     memory.log = log
 

@@ -16,10 +16,10 @@ from weft.core.fold.scope import FIRED, Scope
 from weft.core.plan.node import CollectNode, JoinNode, Node
 
 if TYPE_CHECKING:
-    from weft.core.fold.memory import Memory
+    from weft.core.fold.delivery import Delivery
 
 
-def close(memory: Memory, node: Node, scope: Scope) -> None:
+def close(memory: Delivery, node: Node, scope: Scope) -> None:
     """One source or one activation of *node* in *scope* has ended: count down."""
     if scope.open[node.name] != 1 and scope.count(node.name, -1) != 0:
         return
@@ -33,7 +33,7 @@ def close(memory: Memory, node: Node, scope: Scope) -> None:
     _settle(memory, node, scope)
 
 
-def _settle(memory: Memory, node: Node, scope: Scope) -> None:
+def _settle(memory: Delivery, node: Node, scope: Scope) -> None:
     stack = [(node, scope)]
     while stack:
         node, scope = stack.pop()
@@ -58,7 +58,7 @@ def _settle(memory: Memory, node: Node, scope: Scope) -> None:
                 memory.unblock(key)
 
 
-def _conclude(memory: Memory, node: Node, scope: Scope) -> bool:
+def _conclude(memory: Delivery, node: Node, scope: Scope) -> bool:
     """Let a join or a collect that has waited for this fire.  Return whether *node* accepts failures."""
     if type(node) is CollectNode:
         batches.conclude(memory, node, scope)
