@@ -78,6 +78,7 @@ ROWS: dict[str, tuple[set[str], ...]] = {
     ),
     "runner": (
         {"checkpoints", "collector", "deadline", "defaults", "look_loop", "notebook", "slices", "termination"},
+        {"option_checks"},
         {"options"},
         {"durability", "portability"},
         {"execution"},

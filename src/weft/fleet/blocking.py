@@ -32,7 +32,7 @@ from weft.ports.workers import Waiting, WorkerRecord
 from weft.runner.execution.streams import StreamItem
 from weft.runner.handle import Handle, Handles
 from weft.runner.jobs.blocking import BlockingJobCommands
-from weft.runner.options import Time
+from weft.runner.option_checks import Time
 from weft.runner.schedules.blocking import BlockingScheduleCommands
 from weft.runner.schedules.decision import Overlap
 from weft.runner.schedules.rows import ScheduleStatus

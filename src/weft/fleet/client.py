@@ -52,7 +52,8 @@ from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, AsyncHandles, RunHandle, RunRef
 from weft.runner.jobs.commands import JobCommands
 from weft.runner.jobs.loop import JobRunStore
-from weft.runner.options import StartRequest, Time, check_choice, check_deadline, check_text, check_workflow
+from weft.runner.option_checks import Time, check_choice, check_deadline, check_text, check_workflow
+from weft.runner.options import StartRequest
 from weft.runner.portability import check_portable
 from weft.runner.queries import RunnerQueries
 from weft.runner.registry.bulk_start import NewRun as BulkRun

@@ -25,7 +25,7 @@ from weft.ports.queue import QUEUE
 from weft.ports.store import FINISHED, RunStatus
 from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.handle import AsyncHandle, RunRef
-from weft.runner.options import Time, check_text, check_workflow
+from weft.runner.option_checks import Time, check_text, check_workflow
 from weft.runner.runtime import Runtime
 from weft.stores.postgres import PostgresStore
 from weft.typing import PoliciesMode

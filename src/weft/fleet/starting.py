@@ -25,7 +25,8 @@ from weft.ports.store import Append, RunStatus
 from weft.runner import defaults
 from weft.runner.durability.unsaved import UnsavedLog, version_of, whole
 from weft.runner.execution.policies import check_policy
-from weft.runner.options import RunOptions, StartRequest, Time, as_time, check_text
+from weft.runner.option_checks import Time, as_time, check_text
+from weft.runner.options import RunOptions, StartRequest
 from weft.typing import PoliciesMode
 
 _IDLE: Final[RunStatus] = "idle"

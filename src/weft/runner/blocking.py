@@ -45,7 +45,8 @@ from weft.runner.collector import Thresholds
 from weft.runner.durability.residency import Evicted
 from weft.runner.execution.streams import StreamItem
 from weft.runner.handle import Handle, Handles
-from weft.runner.options import IfExists, OnComplete, Rehydration, Time, WorkerHooks, check_grace
+from weft.runner.option_checks import Time, check_grace
+from weft.runner.options import IfExists, OnComplete, Rehydration, WorkerHooks
 from weft.runner.registry.bulk_start import checked_inputs
 from weft.runner.registry.sleepers import RESIDENT
 from weft.runner.runner import AsyncRunner

@@ -13,7 +13,8 @@ from weft.runner.checkpoints import Checkpoints
 from weft.runner.durability.residency import AT_ONCE as EVICTED_AT_ONCE
 from weft.runner.durability.residency import Evicted
 from weft.runner.handle import AsyncHandle, RunHandle, RunRef, id_of
-from weft.runner.options import OnComplete, Rehydration, WorkerHooks, check_grace, check_workflow
+from weft.runner.option_checks import check_grace, check_workflow
+from weft.runner.options import OnComplete, Rehydration, WorkerHooks
 from weft.runner.runtime import Runtime
 from weft.runner.slices import pause
 from weft.runner.usual_options import UsualOptions

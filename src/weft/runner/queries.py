@@ -20,7 +20,7 @@ from weft.ports.deadlines import Endangered
 from weft.ports.store import RunRecord, RunStatus
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, RunHandle, RunRef, as_ref
-from weft.runner.options import Time, as_statuses, as_time, check_listing, check_page
+from weft.runner.option_checks import Time, as_statuses, as_time, check_listing, check_page
 from weft.runner.waiting_queries import WaitingQueries
 from weft.typing import Out
 

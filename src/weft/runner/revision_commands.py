@@ -20,7 +20,7 @@ from weft.log import check_encodable
 from weft.runner.delivery import Delivery
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, RunHandle, RunRef, as_ref, id_of
-from weft.runner.options import check_workflow
+from weft.runner.option_checks import check_workflow
 from weft.runner.registry.mailbox import named_failure
 from weft.runner.revisions import Revisions
 from weft.runner.runtime import Runtime

@@ -24,7 +24,8 @@ from weft.runner.durability.recovery import Recovered
 from weft.runner.durability.rehydration import is_partial
 from weft.runner.execution.commands import redefine, revise
 from weft.runner.execution.worker import Worker
-from weft.runner.options import RunOptions, check_context
+from weft.runner.option_checks import check_context
+from weft.runner.options import RunOptions
 from weft.runner.runtime import Runtime
 
 

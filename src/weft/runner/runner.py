@@ -45,13 +45,8 @@ from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, AsyncHandles, RunHandle, RunRef, as_ref, id_of
 from weft.runner.holding import HoldingCommands
 from weft.runner.live import LiveViews
-from weft.runner.options import (
-    IfExists,
-    OnComplete,
-    RunOptions,
-    StartRequest,
+from weft.runner.option_checks import (
     Time,
-    WorkerHooks,
     as_statuses,
     as_time,
     check_choice,
@@ -62,6 +57,7 @@ from weft.runner.options import (
     check_undo,
     check_workflow,
 )
+from weft.runner.options import IfExists, OnComplete, RunOptions, StartRequest, WorkerHooks
 from weft.runner.portability import check_portable
 from weft.runner.registry.bulk_start import new_runs
 from weft.runner.registry.continuation import next_id

@@ -32,7 +32,7 @@ from weft.runner.durability.unsaved import CONTINUED
 from weft.runner.execution.status import is_done
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, RunHandle, RunHandles, RunRef, as_ref
-from weft.runner.options import check_timeout
+from weft.runner.option_checks import check_timeout
 from weft.runner.registry.lookup import is_same
 from weft.runner.runtime import Runtime
 from weft.runner.slices import pause

@@ -20,7 +20,7 @@ from weft.errors import RunClosed, RunParked
 from weft.log import Encoded, encode_once, needs_encoding
 from weft.runner.execution.large_values import exhausted
 from weft.runner.execution.straight_lane import queue_upcoming
-from weft.runner.options import check_text
+from weft.runner.option_checks import check_text
 from weft.telemetry import bus
 from weft.typing import PoliciesMode
 

@@ -11,7 +11,7 @@ from weft.ports.store import RunStatus
 from weft.runner.jobs.commands import BulkPreview, JobCommands
 from weft.runner.jobs.decision import OperationKind
 from weft.runner.jobs.rows import JobStatus
-from weft.runner.options import Time
+from weft.runner.option_checks import Time
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from weft.runner.jobs import decision, rows
 from weft.runner.jobs.decision import Change, Job, Operation, OperationKind, Place, RunFilter, reason_of, skip_reason
 from weft.runner.jobs.loop import JobRunStore
 from weft.runner.jobs.rows import JobStatus
-from weft.runner.options import Time, as_statuses, as_time, check_choice, check_listing, check_text, check_undo
+from weft.runner.option_checks import Time, as_statuses, as_time, check_choice, check_listing, check_text, check_undo
 from weft.runner.runtime import Runtime
 
 T = TypeVar("T")

@@ -30,7 +30,8 @@ from weft.errors import InvalidArgument, InvalidOption, RunExists, UniqueKeyTake
 from weft.log import Encoded, encode_once, needs_encoding
 from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.worker import Worker
-from weft.runner.options import IfExists, RunOptions, StartRequest, check_text
+from weft.runner.option_checks import check_text
+from weft.runner.options import IfExists, RunOptions, StartRequest
 from weft.runner.registry.creation import RunCreator
 from weft.runner.registry.keyed_lock import HeldLock
 from weft.runner.registry.registry import RunRegistry

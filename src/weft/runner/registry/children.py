@@ -36,7 +36,8 @@ from weft.runner.execution.chains import ChainLink
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, Handle, RunRef
-from weft.runner.options import RunOptions, StartRequest, check_text
+from weft.runner.option_checks import check_text
+from weft.runner.options import RunOptions, StartRequest
 from weft.runner.registry.creation import RunCreator
 from weft.runner.registry.loading import RunLoader
 from weft.runner.registry.mailbox import Mailbox

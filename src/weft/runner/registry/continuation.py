@@ -43,7 +43,7 @@ from weft.ports.store import Append
 from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.worker import Worker
-from weft.runner.options import check_text
+from weft.runner.option_checks import check_text
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.waiters import Waiters
 from weft.shield import shielded

@@ -35,7 +35,8 @@ from weft.runner.execution.commands import take_input
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
-from weft.runner.options import IfExists, RunOptions, StartRequest, check_text
+from weft.runner.option_checks import check_text
+from weft.runner.options import IfExists, RunOptions, StartRequest
 from weft.runner.portability import PortabilityWarnings
 from weft.runner.registry.definitions import Definitions
 from weft.runner.registry.loading import RunLoader, restored_options

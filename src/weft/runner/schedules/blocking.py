@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from datetime import datetime
 from typing import Any, TypeVar
 
-from weft.runner.options import Time
+from weft.runner.option_checks import Time
 from weft.runner.schedules.commands import ScheduleCommands
 from weft.runner.schedules.rows import ScheduleStatus
 

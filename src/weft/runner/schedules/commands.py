@@ -16,7 +16,7 @@ from weft.errors import InvalidOption, ScheduleNotFound, StoreUnavailable
 from weft.ports.queue import QUEUE
 from weft.ports.schedules import ScheduleStore, StoredSchedule
 from weft.runner.durability.store_retry import retry_while_unavailable
-from weft.runner.options import Time, as_time, check_choice, check_text
+from weft.runner.option_checks import Time, as_time, check_choice, check_text
 from weft.runner.runtime import Runtime
 from weft.runner.schedules import rows
 from weft.runner.schedules.decision import MOST_PENDING, Changed, Overlap, Schedule, ScheduleState, next_firings
