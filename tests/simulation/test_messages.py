@@ -25,7 +25,7 @@ from weft.runner.execution import intake
 from weft.runner.execution import worker as worker_module
 from weft.runner.execution.timers import Timers
 from weft.runner.execution.worker import Worker
-from weft.runner.registry import mailbox
+from weft.runner.registry import mailbox, message_handlers
 from weft.runner.registry.registry import RunRegistry
 from weft.testing import Jump, Scenario, Signal, Trial, Weather, simulate
 
@@ -106,7 +106,7 @@ RULED = replace(REMOTE, rules=((DEFAULT, Policy(max_retries=1)),), retries=1, ru
 
 
 def test_a_message_that_is_taken_and_has_no_effect_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(mailbox._APPLY, ev.PolicyChanged, lambda *_: None)  # type: ignore[index]
+    monkeypatch.setitem(message_handlers._APPLY, ev.PolicyChanged, lambda *_: None)  # type: ignore[index]
 
     assert any("was accepted, and has no effect" in each for each in problems(signalled(), RULED, seeds=1))
 
@@ -135,7 +135,7 @@ def test_a_message_that_happens_again_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_messages_that_happen_out_of_order_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    deliver = mailbox.deliver
+    deliver = message_handlers.deliver
 
     def backwards(worker: Worker, messages: Iterable[Message]) -> None:
         for message in reversed(list(messages)):

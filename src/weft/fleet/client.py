@@ -58,7 +58,7 @@ from weft.runner.portability import check_portable
 from weft.runner.queries import RunnerQueries
 from weft.runner.registry.bulk_start import NewRun as BulkRun
 from weft.runner.registry.bulk_start import new_runs
-from weft.runner.registry.mailbox import named_failure
+from weft.runner.registry.message_handlers import named_failure
 from weft.runner.registry.same_start import difference
 from weft.runner.schedules.commands import ScheduleCommands, declared_schedule
 from weft.runner.schedules.decision import Overlap

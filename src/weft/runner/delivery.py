@@ -27,7 +27,7 @@ from weft.runner.execution.cancelling import cancel_steps
 from weft.runner.execution.commands import finish, known_input, set_policies, take_input, take_signal
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.handle import RunRef
-from weft.runner.registry.mailbox import MERGE_POLICIES
+from weft.runner.registry.message_handlers import MERGE_POLICIES
 from weft.runner.runtime import Runtime
 from weft.typing import PoliciesMode
 

@@ -21,7 +21,7 @@ from weft.runner.delivery import Delivery
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, RunHandle, RunRef, as_ref, id_of
 from weft.runner.option_checks import check_workflow
-from weft.runner.registry.mailbox import named_failure
+from weft.runner.registry.message_handlers import named_failure
 from weft.runner.revisions import Revisions
 from weft.runner.runtime import Runtime
 from weft.runner.usual_options import UsualOptions
