@@ -17,23 +17,16 @@ import uuid
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
+from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from weft.errors import (
     InvalidAppend,
     InvalidStoreOption,
     NewerStore,
-    ShardsChanged,
-    StoreClosed,
     StoreError,
     StoreUnavailable,
-    WrongLoop,
 )
-from weft.ports.deadlines import Endangered
-from weft.ports.jobs import DueJobs, StoredJob
-from weft.ports.limits import LimitRow, StoredBreaker
 from weft.ports.queue import QUEUE, Placement, QueueStatus
-from weft.ports.schedules import DueSchedules, StoredSchedule
 from weft.ports.store import (
     AT_REST,
     DUE,
@@ -48,36 +41,34 @@ from weft.ports.store import (
     StoredSnapshot,
 )
 from weft.ports.streams import Chunk
-from weft.ports.tasks import ClaimedTask, SentTask, Task, TaskNews
 from weft.ports.workers import Waiting, WorkerRecord
 from weft.stores.postgres import (
     appending,
     commands,
-    deadlines,
     driver,
     inbox,
-    jobs,
-    limits,
     presence,
     reading,
-    schedules,
     schema,
-    shards,
     streams,
     tasks,
 )
 from weft.stores.postgres.appending import Appender
 from weft.stores.postgres.claims import Claims
 from weft.stores.postgres.connection import Connection
+from weft.stores.postgres.deadline_store import DeadlinePart
 from weft.stores.postgres.error_mapping import problem
 from weft.stores.postgres.hints import Hints, listening_check, notifier, runs_in
 from weft.stores.postgres.lease import Lease, checked, monotonic
+from weft.stores.postgres.limit_store import LimitPart
 from weft.stores.postgres.presence import WANTED, Presence
-from weft.stores.postgres.process import Process, this_process
+from weft.stores.postgres.process import this_process
 from weft.stores.postgres.queue_watch import QueueWatch
+from weft.stores.postgres.schedule_store import SchedulePart
 from weft.stores.postgres.server_clock import ServerClock
-from weft.stores.postgres.shards import ShardRow
 from weft.stores.postgres.statements import Statements
+from weft.stores.postgres.store_base import Opened
+from weft.stores.postgres.task_store import TaskPart
 from weft.stores.postgres.transactions import SIZE, PostgresTransaction, TransactionPool
 from weft.typing import RunId
 
@@ -94,24 +85,7 @@ _MOST_DEFINITIONS = 256
 """How many definitions are remembered."""
 
 
-class _Opened(NamedTuple):
-    """The parts of a store that is open."""
-
-    loop: asyncio.AbstractEventLoop
-    pid: int
-    process: Process
-    channel: str
-    lease: Lease
-    appends: Connection
-    """Used only for appends, so that slow queries never delay them."""
-    others: Connection
-    appender: Appender
-    hints: Hints
-    claims: Claims
-    transactions: TransactionPool
-
-
-class PostgresStore:
+class PostgresStore(TaskPart, DeadlinePart, LimitPart, SchedulePart):
     """
     Keeps runs in the database at *dsn*; its tables are made if they are not there.
 
@@ -155,7 +129,7 @@ class PostgresStore:
         self._statements = Statements(schema)
         self._has_to_migrate, self._timeout, self._queue = migrate, timeout, queue
         self._large = _LARGE
-        self._opened: _Opened | None = None
+        self._opened: Opened | None = None
         self._opening = asyncio.Lock()
         self.clock = ServerClock()
         """The clock of the database, once it is open."""
@@ -169,10 +143,6 @@ class PostgresStore:
 
     def __repr__(self) -> str:
         return f"PostgresStore({driver.shown(self._dsn)!r})"
-
-    @property
-    def _name(self) -> str:
-        return f"the store at {driver.shown(self._dsn)}"
 
     # -- the schema ------------------------------------------------------------------------------
 
@@ -228,7 +198,7 @@ class PostgresStore:
             if not self.is_open:
                 self._opened, self._definitions = await self._open(), {}
 
-    async def _open(self) -> _Opened:
+    async def _open(self) -> Opened:
         channel, process = f"weft_{uuid.uuid4().hex}", this_process()
         others = self._connection()
         try:
@@ -261,7 +231,7 @@ class PostgresStore:
             timeout=self._timeout,
             is_prepared=self._is_prepared,
         )
-        return _Opened(
+        return Opened(
             loop, os.getpid(), process, channel, lease, self._connection(), others, appender, hints, Claims(), pool
         )
 
@@ -744,249 +714,11 @@ class PostgresStore:
         if self._watch is not None:
             await self._watch.pass_on()
 
-    # -- DeadlineStore ---------------------------------------------------------------------------
-
-    async def endangered(self, now: float, *, limit: int = 100) -> Sequence[Endangered]:
-        """Return the runs whose deadline is in danger, or past."""
-        return await self._ask(deadlines.endangered, float(now), limit)
-
-    async def tell_dangers(self, now: float, *, limit: int = 100) -> tuple[Sequence[Endangered], float | None]:
-        """Mark all unreported dangers as reported; return them and the time of the next one."""
-        return await self._ask(deadlines.mark_all_reported, float(now), limit)
-
-    async def tell_danger(self, run: RunId, deadline: float, now: float) -> Endangered | None:
-        """Mark one danger as reported and return it; None if there is none."""
-        return await self._ask(deadlines.mark_reported, run, deadline, now)
-
-    # -- TaskStore -------------------------------------------------------------------------------
-
-    async def send_tasks(self, sent: Sequence[Task], values: Mapping[tuple[RunId, bytes], bytes]) -> Sequence[SentTask]:
-        """Offer steps to the workers of their queues; return those that are there now."""
-        owner = await self._usable().lease.key()
-        there = await self._ask(tasks.send, owner, list(sent), values)
-        queues = {(each.run, each.runnable): each.queue for each in sent}
-        waiting = {queues[each.run, each.runnable] for each in there if not each.has_news}
-        self._usable().hints.tell((self._statements.tasks, queue) for queue in waiting)
-        return there
-
-    async def take_outcomes(self, keys: Collection[int], *, limit: int = 1000) -> Sequence[TaskNews]:
-        """Return which of these steps run, have ended, or are not there any more."""
-        owner = await self._usable().lease.key()
-        return await self._ask(tasks.news, owner, list(keys), limit)
-
-    async def drop_tasks(self, keys: Collection[int]) -> None:
-        """Remove steps that this store has sent, and notify the workers that run them."""
-        owner = self._usable().lease.known
-        if keys and owner is not None:
-            await self._ask(tasks.drop, owner, list(keys))
-
-    async def claim_tasks(
-        self,
-        limit: int,
-        *,
-        queues: Collection[str],
-        workflows: Collection[tuple[str, str]],
-        deaths: int,
-        outcomes: Sequence[tuple[int, int, bytes]] = (),
-    ) -> Sequence[ClaimedTask]:
-        """Store *outcomes*, and claim steps that wait, or whose worker has died fewer than *deaths* times."""
-        owner, asked = await self._usable().lease.key(), list(dict.fromkeys(queues))
-        claims, told = await self._ask(tasks.claim, limit, asked, sorted(workflows), owner, deaths, list(outcomes))
-        self._tell_owners(told)
-        return claims
-
-    async def finish_tasks(self, outcomes: Sequence[tuple[int, int, bytes]]) -> None:
-        """Store outcomes, each by key and fence; one whose claim is over is dropped."""
-        self._tell_owners(await self._ask(tasks.finish, list(outcomes)))
-
-    async def report_tasks(self, reports: Sequence[tuple[int, int, bytes]]) -> None:
-        """Store how far claimed steps have come, each by key and fence; one whose claim is over is dropped."""
-        self._tell_owners(await self._ask(tasks.report, list(reports)))
-
-    def _tell_owners(self, told: Sequence[tasks.Told]) -> None:
-        """Notify the owners of steps that there is news of; the one in this process at once."""
-        opened = self._usable()
-        for channel, keys in told:
-            if channel == opened.channel:
-                opened.hints.notify(channel, tasks.answers(keys))
-            else:
-                opened.hints.tell([(channel, tasks.answers(keys))])
-
-    async def put_back_tasks(self, claims: Collection[tuple[int, int]]) -> None:
-        """Offer claimed steps again."""
-        await self._ask(tasks.put_back, list(claims))
-
-    async def check_tasks(self, claims: Collection[tuple[int, int]]) -> Sequence[int]:
-        """Return the keys of claimed steps that are not wanted any more; offer those again that are not in *claims*."""
-        owner = self._usable().lease.known
-        return [] if owner is None else await self._ask(tasks.check, owner, list(claims))
-
-    async def task_values(self, asked: Collection[tuple[RunId, bytes]]) -> Mapping[tuple[RunId, bytes], bytes]:
-        """Return large values of steps, by run and hash."""
-        return await self._ask(tasks.values, list(asked))
-
-    async def sweep_tasks(self, after: float) -> int:
-        """Remove steps that no run waits for, or that were left behind for *seconds*; return how many."""
-        return await self._ask(tasks.sweep, float(after))
-
-    async def watch_tasks(self, notify: Callable[[], object]) -> Callable[[], None]:
-        """Call *notify* soon after a step was offered."""
-        return await self._usable().hints.listen(self._statements.tasks, lambda _: notify())
-
-    async def watch_answers(self, notify: Callable[[Collection[int] | None], object]) -> Callable[[], None]:
-        """Call *notify* with the keys of steps of this store that were claimed or have ended; with None if any may."""
-        opened = self._usable()
-
-        def hear(payload: str | None) -> None:
-            keys = tasks.answered(payload)
-            if keys is None or keys:
-                notify(keys)
-
-        return await opened.hints.listen(opened.channel, hear)
-
-    async def watch_dropped(self, notify: Callable[[], object]) -> Callable[[], None]:
-        """Call *notify* soon after a step that this store has claimed was removed."""
-        opened = self._usable()
-        return await opened.hints.listen(
-            opened.channel, lambda told: notify() if told is None or told == tasks.DROPPED else None
-        )
-
-    # -- LimitStore ------------------------------------------------------------------------------
-
-    async def take_places(
-        self, owner: str, name: str, rule: str, *, limit: int, used: int, wanted: int, asked: int, lease: float
-    ) -> tuple[int, int]:
-        """Take places of a limit, or give some back; return how many *owner* has, and its share."""
-        return await self._ask(limits.take_places, owner, name, rule, limit, used, wanted, asked, lease)
-
-    async def leave_places(self, owner: str) -> None:
-        """Give all places of *owner* back."""
-        await self._ask(limits.leave_places, owner)
-
-    async def take_turns(self, name: str, rule: str, *, apart: float, count: int) -> tuple[float, float]:
-        """Take turns of a rate; return the time of the first, and the time now."""
-        return await self._ask(limits.take_turns, name, rule, apart, count)
-
-    async def load_breakers(self, names: Sequence[str]) -> Mapping[str, StoredBreaker]:
-        """Return the states of circuit breakers that are stored, by name."""
-        return await self._ask(limits.load_breakers, list(names))
-
-    async def put_breaker(self, name: str, rule: str, state: bytes, revision: int) -> bool:
-        """Put the state of a breaker in place of the one with this *revision*; return whether it was written."""
-        return await self._ask(limits.put_breaker, name, rule, state, revision)
-
-    async def list_limits(self) -> Sequence[LimitRow]:
-        """Return all limits that workers have used."""
-        return await self._ask(limits.listed)
-
-    # -- ScheduleStore ---------------------------------------------------------------------------
-
-    async def put_schedule(self, row: StoredSchedule) -> bool:
-        """Write *row* in place of the one with its revision, or as a new one; return whether it was written."""
-        is_written = await self._ask(schedules.put, row, self.fence)
-        if not is_written and not row.revision:
-            await self.check_fence()
-        return is_written
-
-    async def list_schedules(self, name: str | None = None) -> Sequence[StoredSchedule]:
-        """Return all rows of schedules, or the one of this *name*."""
-        return await self._ask(schedules.listed, name)
-
-    async def due_schedules(self, workflows: Collection[str], now: float, *, limit: int = 100) -> DueSchedules:  # noqa: ARG002
-        """Return the schedules that are due, by the clock of the database."""
-        return await self._ask(schedules.due, sorted(workflows), limit)
-
-    async def delete_schedule(self, name: str) -> bool:
-        """Delete the row of a schedule; return whether it was there."""
-        return await self._ask(schedules.delete, name)
-
-    # -- JobStore --------------------------------------------------------------------------------
-
-    async def put_job(self, row: StoredJob, messages: Sequence[Message] = ()) -> Sequence[int | StoreError] | None:
-        """Write *row* in place of the one with its revision, or as a new one, and post *messages*; else None."""
-        opened = self._usable()
-        written = await self._ask(jobs.put, row, list(messages), opened.lease.known)
-        if written is None:
-            return None
-        answers, is_own = written
-        if is_own:
-            opened.hints.notify(opened.channel)
-        return answers
-
-    async def list_jobs(self, id: str | None = None, *, limit: int = 100) -> Sequence[StoredJob]:
-        """Return the newest rows of jobs, or the one of this *id*."""
-        return await self._ask(jobs.listed, id, limit)
-
-    async def due_jobs(self, now: float, *, limit: int = 10) -> DueJobs:  # noqa: ARG002
-        """Return the jobs that are due, by the clock of the database."""
-        return await self._ask(jobs.due, limit)
-
-    async def delete_job(self, id: str) -> bool:
-        """Delete the row of a job; return whether it was there."""
-        return await self._ask(jobs.delete, id)
-
-    async def watch_jobs(self, notify: Callable[[], object]) -> Callable[[], None]:
-        """Call *notify* soon after a job may have become due."""
-        return await self._usable().hints.listen(
-            self._statements.channel, lambda told: notify() if told is None or told == jobs.TOLD else None
-        )
-
-    # -- one of several databases ----------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        """The address, without its password, for messages."""
-        return driver.shown(self._dsn)
-
-    async def read_shard(self) -> ShardRow:
-        """Return what this database knows of itself and of the others of its fleet."""
-        return await self._ask(shards.read)
-
-    async def check_fence(self) -> None:
-        """
-        Check that the list of databases is still the one that :attr:`fence` says.
-
-        Raises:
-            ShardsChanged: it is not.
-        """
-        if self.fence is not None and (found := await self.read_shard()).fence != self.fence:
-            count = len(found.shards) or "several"
-            raise ShardsChanged(f"{self._name} is one of {count} databases of a fleet, and this process knows others")
-
-    async def join_shards(self, alone: str, joining: str) -> bool:
-        """Let no client start runs here that knows this database *alone*; return whether it has some."""
-        return await self._ask(shards.join, alone, joining)
-
-    async def record_shards(self, known: Mapping[str, tuple[int, bool]], fence: str, instead: Sequence[str]) -> bool:
-        """Record the databases that are *known*, and their *fence*, if that is one of *instead* now."""
-        return await self._ask(shards.record, known, fence, instead)
-
-    async def existing(self, runs: Collection[RunId]) -> set[RunId]:
-        """Return those of *runs* that are stored here."""
-        return await self._ask(shards.existing, list(runs))
-
-    # --------------------------------------------------------------------------------------------
-
-    def _usable(self) -> _Opened:
-        opened = self._opened
-        if opened is None or opened.pid != os.getpid():
-            raise StoreClosed(self._name)
-        if opened.loop is not asyncio.get_running_loop():
-            raise WrongLoop(self._name)
-        return opened
-
-    async def _ask(
-        self, work: Callable[Concatenate[Any, Statements, P], Awaitable[T]], *arguments: P.args, **named: P.kwargs
-    ) -> T:
-        """Return the answer of *work*, on the connection for everything but appends."""
-        statements = self._statements
-        return await self._usable().others.call(lambda db: work(db, statements, *arguments, **named))
-
 
 class _RunWriter:
     """Writes the append of a run in the transaction of a step."""
 
-    def __init__(self, opened: _Opened) -> None:
+    def __init__(self, opened: Opened) -> None:
         self._opened = opened
 
     async def lock(self, db: Any, run: RunId) -> None:
@@ -1002,7 +734,7 @@ class _RunWriter:
         _written(self._opened, [append], [None])
 
 
-def _written(opened: _Opened, given: Sequence[Append], answers: Sequence[StoreError | None]) -> None:
+def _written(opened: Opened, given: Sequence[Append], answers: Sequence[StoreError | None]) -> None:
     """Remember what was written, and notify those that follow a run."""
     opened.appender.remember(given, answers)
     followed = opened.hints.followed
