@@ -77,7 +77,7 @@ ROWS: dict[str, tuple[set[str], ...]] = {
         {"diff", "trace"},
     ),
     "runner": (
-        {"checkpoints", "collector", "deadline", "defaults", "look_loop", "notebook", "slices", "termination"},
+        {"checkpoints", "collector", "deadline", "defaults", "notebook", "poll_loop", "slices", "termination"},
         {"option_checks"},
         {"options"},
         {"durability", "portability"},

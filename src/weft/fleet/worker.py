@@ -191,7 +191,7 @@ class FleetWorker:
         self._is_rung = True
         self._bell.set()
         if self._runner is not None:
-            self._runner.schedule_loop.ring()
+            self._runner.schedule_loop.wake()
 
     def _wake(self) -> None:
         """There may be room for another run."""
@@ -249,7 +249,7 @@ class FleetWorker:
             self._say(store)
             await store.present(self._wake)
             firing = asyncio.create_task(runner.schedule_loop.run(), name="weft-schedules")
-            await store.watch_jobs(jobs.ring)
+            await store.watch_jobs(jobs.wake)
             driving = asyncio.create_task(jobs.run(), name="weft-jobs")
             sharing = asyncio.create_task(runner.limits.run(), name="weft-limits")
             serving = asyncio.create_task(runner.tasks.run(), name="weft-tasks")

@@ -515,7 +515,7 @@ class AsyncRunner(HoldingCommands, RevisionCommands, LiveViews, ScheduleCommands
         return status
 
     def _schedules_changed(self) -> None:
-        self._embedded_schedules.ring()
+        self._embedded_schedules.wake()
 
     async def _start_firing(self, workflow: Workflow[Any, Any], value: Any, run: str, by: str) -> None:
         await self.start(workflow, value, id=run, if_exists="return", by=by)

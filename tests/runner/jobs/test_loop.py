@@ -85,7 +85,7 @@ def test_each_run_has_one_message_whenever_drivers_die(statuses: list[RunStatus]
             store.faults = list(faults)
             for number in range(len(faults) + 2):
                 with suppress(Dead, StoreUnavailable):
-                    await JobLoop(store, f"driver {number}", lambda: now[0], page=size).look()
+                    await JobLoop(store, f"driver {number}", lambda: now[0], page=size).poll()
                 now[0] += LEASE + 1
             job = await found(store)
             messages = Counter(each.run for each in await store.messages([f"r{n}" for n in range(len(statuses))]))
@@ -111,7 +111,7 @@ def test_two_drivers_at_once_send_nothing_twice() -> None:
         await write(store, *(first(f"r{n:02}", at=1.0) for n in range(40)))
         await started(store, CANCEL)
 
-        await asyncio.gather(*(JobLoop(store, f"d{n}", lambda: 5.0, page=3).look() for n in range(4)))
+        await asyncio.gather(*(JobLoop(store, f"d{n}", lambda: 5.0, page=3).poll() for n in range(4)))
 
         assert (await found(store)).sent == 40
         assert (
@@ -128,7 +128,7 @@ def test_a_run_that_was_created_later_is_not_touched_and_the_filter_is_judged_wh
         await started(store, CANCEL, RunFilter(statuses=("running",)))
         await write(store, first("new", at=2.0), first("same time", at=1.0))
 
-        await JobLoop(store, "d", lambda: 5.0).look()
+        await JobLoop(store, "d", lambda: 5.0).poll()
 
         job = await found(store)
         assert (job.sent, job.skipped) == (2, {})
@@ -154,7 +154,7 @@ def test_a_run_that_is_deleted_between_its_page_and_its_message_is_counted_as_su
 
         store.list = gone  # type: ignore[method-assign,assignment]
 
-        await JobLoop(store, "d", lambda: 5.0).look()
+        await JobLoop(store, "d", lambda: 5.0).poll()
 
         job = await found(store)
         assert (job.state, job.sent, job.skipped) == ("completed", 1, {"was deleted meanwhile": 1})
@@ -176,7 +176,7 @@ def test_a_job_that_is_paused_meanwhile_sends_nothing_more() -> None:
 
         store.list = pause_first  # type: ignore[method-assign,assignment]
 
-        await JobLoop(store, "d", lambda: 5.0, page=2).look()
+        await JobLoop(store, "d", lambda: 5.0, page=2).poll()
 
         job = await found(store)
         assert (job.state, job.sent) == ("paused", 2)
@@ -197,11 +197,11 @@ def test_a_driver_that_stops_leaves_the_job_to_the_next_one_at_once() -> None:
             return await listed(**asked)
 
         store.list = stop_then  # type: ignore[method-assign,assignment]
-        await loop.look()
+        await loop.poll()
         store.list = listed  # type: ignore[method-assign]
 
         assert (await found(store)).sent == 2
-        await JobLoop(store, "e", lambda: 6.0, page=2).look()
+        await JobLoop(store, "e", lambda: 6.0, page=2).poll()
         job = await found(store)
         assert (job.state, job.sent, job.driver) == ("completed", 6, "e")
 
@@ -218,12 +218,12 @@ def test_a_page_that_cannot_be_read_is_told_and_tried_again() -> None:
             raise StoreError("row 7 is damaged")
 
         store.list = damaged  # type: ignore[method-assign,assignment]
-        await JobLoop(store, "d", lambda: 5.0).look()
+        await JobLoop(store, "d", lambda: 5.0).poll()
         job = await found(store)
         assert (job.state, job.problem) == ("running", "StoreError: row 7 is damaged")
 
         store.list = listed  # type: ignore[method-assign]
-        await JobLoop(store, "d", lambda: 50.0).look()
+        await JobLoop(store, "d", lambda: 50.0).poll()
         job = await found(store)
         assert (job.state, job.problem, job.sent) == ("completed", "", 1)
 
@@ -235,7 +235,7 @@ def test_a_retry_names_how_far_the_run_has_come() -> None:
         await write(store, first("a", at=1.0, status="failed"))
         await started(store, Operation(kind="retry", component="charge", by="ada"))
 
-        await JobLoop(store, "d", lambda: 5.0).look()
+        await JobLoop(store, "d", lambda: 5.0).poll()
 
         (message,) = await store.messages(["a"])
         assert message.kind == "retry"
@@ -250,7 +250,7 @@ def test_a_job_visits_what_its_filter_matches(status: RunStatus) -> None:
         await write(store, *(first(each, at=float(n), status=each) for n, each in enumerate(STATUSES)))
         await started(store, CANCEL, RunFilter(statuses=(status,)))
 
-        await JobLoop(store, "d", lambda: 5.0, page=1).look()
+        await JobLoop(store, "d", lambda: 5.0, page=1).poll()
 
         job = await found(store)
         assert job.visited == 1

@@ -34,7 +34,7 @@ def test_a_schedule_that_is_paused_while_it_fires_is_done_with_that_firing_at_on
             async def is_finished(_: str) -> bool:
                 return True
 
-            await ScheduleLoop(store, lambda: {"report"}, start, cancel, is_finished, lambda: NOW).look()
+            await ScheduleLoop(store, lambda: {"report"}, start, cancel, is_finished, lambda: NOW).poll()
 
             (row,) = await store.list_schedules("often")
             state = rows.kept(row).state

@@ -21,7 +21,7 @@ from weft.ports.jobs import JobStore, StoredJob
 from weft.ports.store import ListableStore, RunRecord
 from weft.runner.jobs import rows
 from weft.runner.jobs.decision import Job, Place, take_page, taken, without_deleted
-from weft.runner.look_loop import LookLoop
+from weft.runner.poll_loop import PollLoop
 
 _log = logging.getLogger("weft.jobs")
 
@@ -47,7 +47,7 @@ class JobLoop:
         driver: the name of this process in the rows that it drives; no other has it.
         clock: the time of day, for messages and for a store without a clock.
         page: how many runs are visited in one transaction.
-        draw: returns a number from 0 to 1, by which looks are spread.
+        draw: returns a number from 0 to 1, by which polls are spread.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class JobLoop:
         draw: Callable[[], float] = random.random,
     ) -> None:
         self._store, self._driver, self._clock, self._size = store, driver, clock, page
-        self._loop = LookLoop(self.look, what="jobs", log=_log, poll=POLL, draw=draw)
+        self._loop = PollLoop(self.poll, what="jobs", log=_log, longest=POLL, draw=draw)
         self.is_driving = False
         """Whether a job is being driven, so that it is worth waiting for the end of a page."""
 
-    def ring(self) -> None:
-        """A job may be due: look soon."""
-        self._loop.ring()
+    def wake(self) -> None:
+        """A job may be due: poll soon."""
+        self._loop.wake()
 
     def stop(self) -> None:
         """End after the page that is being done; another process goes on at once."""
@@ -75,8 +75,8 @@ class JobLoop:
         """Drive what is due, until it is stopped or the store is closed."""
         await self._loop.run()
 
-    async def look(self) -> float:
-        """Drive what is due; return after how many seconds to look again."""
+    async def poll(self) -> float:
+        """Drive what is due; return after how many seconds to poll again."""
         due = await self._store.due_jobs(self._clock())
         since = time.monotonic()
 

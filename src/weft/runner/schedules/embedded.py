@@ -57,12 +57,12 @@ class EmbeddedSchedules:
                 runtime.dispatcher.draw,
             )
             self._task = asyncio.get_running_loop().create_task(self._loop.run(), name="weft-schedules")
-        self._loop.ring()
+        self._loop.wake()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """A schedule has changed."""
         if self._loop is not None:
-            self._loop.ring()
+            self._loop.wake()
 
     async def close(self) -> None:
         """Fire nothing more."""

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from weft.errors import RunClosed, RunnerClosed, RunNotFound, StoreClosed, StoreUnavailable
 from weft.ports.schedules import ScheduleStore, StoredSchedule
-from weft.runner.look_loop import LookLoop
+from weft.runner.poll_loop import PollLoop
 from weft.runner.schedules import rows
 from weft.runner.schedules.decision import Schedule, ScheduleState, decide
 from weft.runner.schedules.timing import shown
@@ -41,7 +41,7 @@ class ScheduleLoop:
         cancel: cancels a run.
         is_finished: whether a run has finished, or does not exist.
         time: the clock, if the store has none.
-        draw: returns a number from 0 to 1, by which looks are spread.
+        draw: returns a number from 0 to 1, by which polls are spread.
     """
 
     def __init__(
@@ -56,18 +56,18 @@ class ScheduleLoop:
     ) -> None:
         self._store, self._workflows, self._time = store, workflows, time
         self._start, self._cancel, self._is_finished = start, cancel, is_finished
-        self._loop = LookLoop(self.look, what="schedules", log=_log, poll=POLL, draw=draw)
+        self._loop = PollLoop(self.poll, what="schedules", log=_log, longest=POLL, draw=draw)
 
-    def ring(self) -> None:
-        """Something may have changed: look soon."""
-        self._loop.ring()
+    def wake(self) -> None:
+        """Something may have changed: poll soon."""
+        self._loop.wake()
 
     async def run(self) -> None:
         """Fire what is due, until it is cancelled or the runner is closed."""
         await self._loop.run()
 
-    async def look(self) -> float:
-        """Fire what is due; return after how many seconds to look again."""
+    async def poll(self) -> float:
+        """Fire what is due; return after how many seconds to poll again."""
         known = self._workflows()
         due = await self._store.due_schedules(known, self._time())
         for row in due.found:

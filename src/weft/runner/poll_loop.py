@@ -1,8 +1,8 @@
 """
 A loop that polls for rows that are due: jobs, or schedules.
 
-    look ──► wait until the next is due, a minute or so at most, or until ring() is called ──► look
-      └── the store cannot be read ──► wait, longer each time ──► look
+    poll ──► wait until the next is due, a minute or so at most, or until wake() is called ──► poll
+      └── the store cannot be read ──► wait, longer each time ──► poll
 
 Any number of processes poll the same rows, so each adds a small random time to its pauses.
 """
@@ -19,52 +19,52 @@ from typing import Final
 from weft.errors import RunnerClosed, StoreClosed, StoreUnavailable
 
 _SOONEST: Final = 0.5
-"""Seconds between two looks, however often it is rung."""
+"""Seconds between two polls, however often it is woken."""
 _SPREAD: Final = 0.05
-"""Seconds over which the processes of a fleet spread their looks, so that few of them try in vain."""
+"""Seconds over which the processes of a fleet spread their polls, so that few of them try in vain."""
 
 
-class LookLoop:
-    """Looks at what is due, until it is stopped or cancelled, or the store is closed."""
+class PollLoop:
+    """Polls for what is due, until it is stopped or cancelled, or the store is closed."""
 
     def __init__(
         self,
-        look: Callable[[], Awaitable[float]],
+        poll: Callable[[], Awaitable[float]],
         *,
         what: str,
         log: logging.Logger,
-        poll: float,
+        longest: float,
         draw: Callable[[], float] = random.random,
     ) -> None:
         """
         Create the loop.
 
         Args:
-            look: does what is due; returns after how many seconds to look again.
+            poll: does what is due; returns after how many seconds to poll again.
             what: names it in a line of *log*.
-            poll: seconds between two looks at most.
-            draw: returns a number from 0 to 1, by which looks are spread.
+            longest: seconds between two polls at most.
+            draw: returns a number from 0 to 1, by which polls are spread.
         """
-        self._look, self._what, self._log, self._poll, self._draw = look, what, log, poll, draw
-        self._bell = asyncio.Event()
+        self._poll, self._what, self._log, self._longest, self._draw = poll, what, log, longest, draw
+        self._woken = asyncio.Event()
         self.is_stopping = False
 
-    def ring(self) -> None:
-        """Something may be due: look soon."""
-        self._bell.set()
+    def wake(self) -> None:
+        """Something may be due: poll soon."""
+        self._woken.set()
 
     def stop(self) -> None:
-        """End after the present look."""
+        """End after the present poll."""
         self.is_stopping = True
-        self._bell.set()
+        self._woken.set()
 
     async def run(self) -> None:
-        """Look, and wait, again and again; an error is logged, and what cannot be read is tried again."""
+        """Poll, and wait, again and again; an error is logged, and what cannot be read is tried again."""
         failures = 0
         while not self.is_stopping:
-            self._bell.clear()
+            self._woken.clear()
             try:
-                wait = await self._look()
+                wait = await self._poll()
                 failures = 0
             except (RunnerClosed, StoreClosed):
                 return
@@ -73,7 +73,7 @@ class LookLoop:
                 known = isinstance(error, StoreUnavailable)
                 if not known or failures == 1:
                     self._log.warning("%s cannot be read now, trying again: %s", self._what, error, exc_info=not known)
-                wait = min(self._poll, 0.5 * 2 ** min(failures, 10))
+                wait = min(self._longest, 0.5 * 2 ** min(failures, 10))
             await self._pause(wait)
 
     async def _pause(self, wait: float) -> None:
@@ -83,4 +83,4 @@ class LookLoop:
         await asyncio.sleep(soonest + _SPREAD * self._draw())
         with suppress(TimeoutError):
             async with asyncio.timeout(wait - soonest):
-                await self._bell.wait()
+                await self._woken.wait()
