@@ -160,7 +160,7 @@ class Connection(WrappedStore):
             raise StoreUnavailable("the simulated store", "there is an outage")
         if self._happens(call, self._weather.fails):
             self._tell(f"the store is unavailable: {call}")
-            raise StoreUnavailable("the simulated store", "the weather is bad")
+            raise StoreUnavailable("the simulated store", "an injected fault")
         result = await act()
         if call in _WRITES:
             await self._die("during")
@@ -170,7 +170,7 @@ class Connection(WrappedStore):
         self._check()
         if lies:
             self._tell(f"the store did it, and reports that it is unavailable: {call}")
-            raise StoreUnavailable("the simulated store", "the weather is bad")
+            raise StoreUnavailable("the simulated store", "an injected fault")
         return result
 
     async def _die(self, moment: Moment) -> None:
