@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import pytest
-from weather import runner_on
+from virtual_time import runner_on
 
 from weft import Run, Workflow
 from weft.stores import MemoryStore

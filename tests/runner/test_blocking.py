@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import pytest
 from small_flows import hang
-from weather import double
+from virtual_time import double
 
 from weft import Policy, Run, Runner, Workflow, condition, step
 from weft.errors import RunFailed, RunnerClosed, StoreUnavailable

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from callers import cut_off, ended, owned, resumed, started
-from weather import (
+from virtual_time import (
     GatedStore,
     LoopClock,
     chain,

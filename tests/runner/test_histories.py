@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from callers import T
-from weather import virtually
+from virtual_time import virtually
 
 from weft import AsyncRunner, Policy, Runner, Workflow, accumulator, condition, each, join, reduce, step, wait_for
 from weft.core.events import LogTruncated

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from callers import ended, started
-from weather import GatedStore, SlowStore, double, now, runner_on, until_nothing_moves, virtually
+from virtual_time import GatedStore, SlowStore, double, now, runner_on, until_nothing_moves, virtually
 
 from weft import AsyncRunner
 from weft.errors import RunnerClosed, StoreUnavailable

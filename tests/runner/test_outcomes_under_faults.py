@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from failing_flows import Switch, halting, inverse, switched
 from small_flows import chain
-from weather import GatedStore, Refuses, SlowStore, double, now, runner_on, until_nothing_moves, virtually
+from virtual_time import GatedStore, Refuses, SlowStore, double, now, runner_on, until_nothing_moves, virtually
 
 from weft import Policy, Run, Runner, Workflow, step
 from weft.core.events import (

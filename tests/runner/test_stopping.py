@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from small_flows import Gate, chain, increment
-from weather import SlowStore, double, runner_on, virtually
+from virtual_time import SlowStore, double, runner_on, virtually
 
 from weft import Policy, Runner, Workflow, step
 from weft.errors import RunClosed, RunnerClosed, RunNotHeld, RunOwned

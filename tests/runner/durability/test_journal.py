@@ -9,7 +9,17 @@ from typing import Any, TypeVar
 
 import pytest
 from callers import cancel_all_tasks, ended, started
-from weather import Gate, GatedStore, SlowStore, double, keys_of, runner_on, stored_log, until_nothing_moves, virtually
+from virtual_time import (
+    Gate,
+    GatedStore,
+    SlowStore,
+    double,
+    keys_of,
+    runner_on,
+    stored_log,
+    until_nothing_moves,
+    virtually,
+)
 
 from weft import Runner, Workflow, step
 from weft.core.events import InputReceived

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from weather import double, runner_on, virtually
+from virtual_time import double, runner_on, virtually
 
 from weft.errors import CorruptStore, StoreFull
 from weft.stores import MemoryStore

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from small_flows import broken
-from weather import LoopClock, SlowStore, double, now, runner_on, under, virtually
+from virtual_time import LoopClock, SlowStore, double, now, runner_on, under, virtually
 
 from weft import AsyncRunner, Policy, Run, Runner, Workflow, condition, current, step
 from weft.core.events import ReactionOccurred, RunnableDelayed, RunnableDispatched

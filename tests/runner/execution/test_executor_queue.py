@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from weather import double, runner_on, virtually
+from virtual_time import double, runner_on, virtually
 
 from weft import AsyncRunner, Policy, Run, Workflow, each, step
 from weft.errors import QueueTimeout

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from weather import rounds_until
+from virtual_time import rounds_until
 
 from weft import AsyncRunner, Policy, Workflow, each, reduce, step
 from weft.core.fold.memory import PAGE

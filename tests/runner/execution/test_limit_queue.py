@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from weather import double, now, runner_on, virtually
+from virtual_time import double, now, runner_on, virtually
 
 from weft import Policy, Workflow, each, step
 from weft.errors import WaitTimeout

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from eager import Eager
-from weather import Gate, GatedStore, stored_log, until_nothing_moves, virtually
+from virtual_time import Gate, GatedStore, stored_log, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Policy, Run, Runner, Saga, Workflow, condition, each, step, telemetry
 from weft.core.events import InputReceived, ReactionOccurred, RunnableDispatched, RunnableFailed

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, cast
 
 import pytest
-from weather import LoopClock, now, runner_on, under, virtually
+from virtual_time import LoopClock, now, runner_on, under, virtually
 
 from weft import AsyncRunner, Policy, Run, Workflow, current, step
 from weft.errors import DeadlineExceeded, QueueTimeout, StepTimeout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from weather import LoopClock, runner_on, stored_log, under, virtually
+from virtual_time import LoopClock, runner_on, stored_log, under, virtually
 
 from weft import AsyncRunner, Policy, Runner, Workflow, step
 from weft.core.events import AttemptFailed, ReactionOccurred, RunnableFailed, RunnableSkipped, Timing

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from eager import Eager
-from weather import double, rounds_until, runner_on, stored_log, until_nothing_moves, virtually
+from virtual_time import double, rounds_until, runner_on, stored_log, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Policy, Runnable, Workflow, each, step, telemetry
 from weft.core.events import AnyEvent, ReactionOccurred, RunCancelled

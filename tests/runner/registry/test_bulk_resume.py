@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from weather import GatedStore, double, now, runner_on, virtually
+from virtual_time import GatedStore, double, now, runner_on, virtually
 
 from weft.runner import slices
 from weft.stores import MemoryStore

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from weather import (
+from virtual_time import (
     Gate,
     GatedStore,
     SlowStore,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from callers import T, ended, started
 from parents import careless, parent_of
-from weather import GatedStore, SlowStore, double, runner_on, until_nothing_moves, virtually
+from virtual_time import GatedStore, SlowStore, double, runner_on, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Runnable, Saga, Workflow, context, current, step
 from weft.errors import OwnershipLost, RunnerClosed, RunNotFound, RunParked, StoreUnavailable, UnwrittenEvents

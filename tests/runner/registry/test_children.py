@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from callers import T
 from parents import careless, children_of, parent_of
-from weather import double, now, runner_on, until_nothing_moves, virtually
+from virtual_time import double, now, runner_on, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Policy, Run, Runnable, Runner, Workflow, context, current, each, reduce, step, telemetry
 from weft.errors import NoRun, RunFailed, StepTimeout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from weather import double, virtually
+from virtual_time import double, virtually
 
 from weft import AsyncRunner
 from weft.errors import RunExists, UniqueKeyTaken

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from callers import ended, started
-from weather import GatedStore, Refuses, double, runner_on, stored_log, until_nothing_moves, virtually
+from virtual_time import GatedStore, Refuses, double, runner_on, stored_log, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Policy
 from weft.errors import RunParked

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from callers import started
-from weather import GatedStore, LoopClock, Refuses, runner_on, stored_log, until_nothing_moves, virtually
+from virtual_time import GatedStore, LoopClock, Refuses, runner_on, stored_log, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Policy, Run, Saga, Workflow, step, wait_for
 from weft.core.events import RunTakenOver

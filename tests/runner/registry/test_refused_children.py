@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from weather import double
+from virtual_time import double
 
 from weft import Runner, Workflow, current, step
 from weft.errors import InvalidOption, NoRun, NoRunner, RunClosed, RunFailed, RunnerClosed, RunNotFound

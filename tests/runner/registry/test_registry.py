@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from callers import cut_off, ended, started
-from weather import GatedStore, SlowStore, double, keys_of, runner_on, stored_log, until_nothing_moves, virtually
+from virtual_time import GatedStore, SlowStore, double, keys_of, runner_on, stored_log, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Run, Workflow, step
 from weft.errors import OwnershipLost, RunExists, RunParked

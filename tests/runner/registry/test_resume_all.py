@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from callers import owned, started
-from weather import GatedStore, double, runner_on, until_nothing_moves, virtually
+from virtual_time import GatedStore, double, runner_on, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Runnable, Runner, Workflow, accumulator, step
 from weft.errors import RunParked, WaitTimeout

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from callers import started
-from weather import GatedStore, double, runner_on, until_nothing_moves, virtually
+from virtual_time import GatedStore, double, runner_on, until_nothing_moves, virtually
 
 from weft import AsyncRunner
 from weft.errors import RunClosed, RunExists, RunOwned

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 from callers import cut_off, ended, owned, started
-from weather import GatedStore, SlowStore, chain, double, keys_of, runner_on, stored_log, until_nothing_moves, virtually
+from virtual_time import (
+    GatedStore,
+    SlowStore,
+    chain,
+    double,
+    keys_of,
+    runner_on,
+    stored_log,
+    until_nothing_moves,
+    virtually,
+)
 
 import weft
 from weft import Policy, Runnable, Workflow, step

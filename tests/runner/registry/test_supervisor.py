@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from callers import T, cancel_tasks_of, started
-from weather import Refuses, SlowStore, double, now, runner_on, virtually
+from virtual_time import Refuses, SlowStore, double, now, runner_on, virtually
 
 from weft import Policy, Runnable, Workflow, step
 from weft.errors import RunnerClosed, RunParked

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from weather import SlowStore, double, runner_on, virtually
+from virtual_time import SlowStore, double, runner_on, virtually
 
 from weft import Policy, Workflow, current, each, step
 from weft.errors import StoreFull, WaitTimeout

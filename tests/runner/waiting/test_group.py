@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from weather import double, runner_on, until_nothing_moves, virtually
+from virtual_time import double, runner_on, until_nothing_moves, virtually
 
 from weft import Runner, Workflow, step
 from weft.errors import InvalidOption, RunClosed, RunFailed, RunnerClosed, RunNotFound, RunNotHeld, WaitTimeout

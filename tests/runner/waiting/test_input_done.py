@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import pytest
-from weather import runner_on, virtually
+from virtual_time import runner_on, virtually
 
 from weft import Runner, Workflow, each, step
 from weft.errors import RunClosed, RunFailed, WaitTimeout

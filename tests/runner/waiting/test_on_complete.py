@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from callers import cancel_tasks_of, ended, started
 from small_flows import chain
-from weather import GatedStore, SlowStore, double, now, runner_on, until_nothing_moves, virtually
+from virtual_time import GatedStore, SlowStore, double, now, runner_on, until_nothing_moves, virtually
 
 from weft import Policy, Run, Runner, Workflow, step
 from weft.core.events import Notified, RunCancelled

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from callers import ended, started
 from small_flows import Gate, chain
-from weather import GatedStore, SlowStore, double, now, runner_on, until_nothing_moves, virtually
+from virtual_time import GatedStore, SlowStore, double, now, runner_on, until_nothing_moves, virtually
 
 from weft import Policy, Run, Runner, Workflow, step
 from weft.core.events import RunCancelled

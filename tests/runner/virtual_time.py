@@ -1,4 +1,4 @@
-"""Runners in good and bad weather, on virtual time: what several tests of the runner need."""
+"""Runners on virtual time, and stores that are slow, held or unavailable: what several tests of the runner need."""
 
 from __future__ import annotations
 
