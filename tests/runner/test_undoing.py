@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from weather import until_nothing_moves
+from virtual_time import until_nothing_moves
 
 from weft import AsyncRunner, Policy, Run, Runner, Saga, Workflow, current, each, step, wait_for
 from weft.core import events as ev
