@@ -7,6 +7,8 @@ The decision of a schedule: which firings start now, given its state, the time, 
                            cancel ──► pending, and the last run is cancelled
     missed ──► the last `catch_up` of them are due, the others are dropped
 
+A firing that is pending when the clock is set back starts when its time has come again.
+
 Pure: the same row and time give the same decision.  :mod:`weft.runner.schedules.loop` acts on it (ADR 46).
 """
 
@@ -105,12 +107,14 @@ def decide(schedule: Schedule, state: ScheduleState, now: float, *, is_free: boo
     if state.is_paused:
         pass
     elif schedule.overlap == "allow":
-        starts, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+        starts = [at for at in waiting[:AT_ONCE] if _begins(schedule, at) <= now]
+        waiting = waiting[len(starts) :]
     else:
         if schedule.overlap != "queue" and waiting:
             dropped, waiting = len(waiting) - 1, waiting[-1:]
         if is_free and waiting:
-            starts, waiting = waiting[:1], waiting[1:]
+            if _begins(schedule, waiting[0]) <= now:  # else the clock was set back
+                starts, waiting = waiting[:1], waiting[1:]
         elif schedule.overlap == "skip":
             dropped, waiting = dropped + len(waiting), []
         elif schedule.overlap == "cancel" and waiting and state.cancelled != state.last_run:
@@ -147,10 +151,10 @@ def look_at(schedule: Schedule, state: ScheduleState, now: float) -> float:
         times.append(now if is_allowed else now + RECHECK)
     if not state.is_paused:
         if state.pending:
-            times.append(now if is_allowed else now + RECHECK)
+            times.append(max(now if is_allowed else now + RECHECK, _begins(schedule, state.pending[0])))
         following = after(schedule.timing, state.cursor)
         if following is not None:
-            times.append(following + delay(schedule.name, following, schedule.jitter))
+            times.append(_begins(schedule, following))
     return min(times, default=float("inf"))
 
 
@@ -171,11 +175,16 @@ def _due(schedule: Schedule, state: ScheduleState, now: float) -> tuple[list[flo
             missed = (first, due[0] if due else bound)
         cursor = bound
     for at in between(rule, cursor, now, AT_ONCE):
-        if at + delay(schedule.name, at, schedule.jitter) > now:
+        if _begins(schedule, at) > now:
             break
         due.append(at)
         cursor = at
     return due, cursor, missed
+
+
+def _begins(schedule: Schedule, at: float) -> float:
+    """Return when the firing at the nominal time *at* may start."""
+    return at + delay(schedule.name, at, schedule.jitter)
 
 
 def _backfilled(
