@@ -12,6 +12,8 @@ from weft.policy import RateLimit, limits
 from weft.ports.schedules import StoredSchedule
 from weft.runner.schedules import decision, embedded, loop
 from weft.stores import MemoryStore
+from weft.testing import Weather
+from weft.testing.simulation.scenario import Jump
 from weft.testing.simulation.schedules import Rule, simulate_schedule
 
 Decide = Callable[..., decision.Decision]
@@ -51,7 +53,34 @@ def test_firings_that_a_dead_process_had_decided_and_that_are_forgotten_are_foun
 
     deciding(monkeypatch, forgetful)
 
-    assert "and 20 runs were created" in found([4])
+    assert "nothing had decided that" in found([4])
+
+
+def test_firings_that_start_before_their_time_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hasty(decide: Decide) -> Decide:
+        def decided(schedule: Any, state: decision.ScheduleState, now: float, **free: Any) -> decision.Decision:
+            return decide(schedule, state, now + 20.0, **free)
+
+        return decided
+
+    deciding(monkeypatch, hasty)
+
+    assert "before its time" in found([4])
+
+
+def test_a_clock_that_is_set_back_while_a_run_is_being_created_changes_nothing_that_was_decided() -> None:
+    rule = Rule(overlap="queue", weather=Weather(dawdles=0.9), jumps=(Jump(10.0, -180.0), Jump(60.0, -5.0)), runners=2)
+
+    assert found(range(6), rule) == "nothing"
+
+
+def test_a_run_that_takes_hours_is_waited_for_by_the_runner_that_has_it() -> None:
+    lives = ((20.0, 4_200.0),)
+    rule = Rule(
+        every=600.0, overlap="allow", catch_up=0, tolerance=1_200.0, lasts=(1_500.0, 1.0), runners=2, lives=lives, places=1
+    )
+
+    assert found([10576], rule) == "nothing"
 
 
 def test_runs_that_overlap_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ What must hold at the end, whatever happened:
 - a nominal time has at most one run, which was created once, and none but nominal times have one;
 - a firing that the schedule counts has its run, and the other way round;
 - a time that could be fired while a process was up, or soon after, was; of those that were missed, the last ones;
+- none was decided to start before its time, by the clock as it was then; it may be set back until the run is created;
 - unless they may overlap, a run was created only when the one before had finished;
 - the steps of all runs together never exceeded the limits that they share.
 
@@ -37,7 +38,7 @@ from weft.ports.schedules import DueSchedules, ScheduleStore, StoredSchedule
 from weft.ports.store import FINISHED, Append
 from weft.runner import AsyncRunner
 from weft.runner.schedules import rows
-from weft.runner.schedules.decision import Overlap, ScheduleState
+from weft.runner.schedules.decision import RETRY, Overlap, ScheduleState
 from weft.stores import MemoryStore
 from weft.testing.faults import Crash
 from weft.testing.loop import VirtualLoop
@@ -132,8 +133,8 @@ def simulate_schedule(seed: int, rule: Rule | None = None) -> ScheduleReport:
 class ScheduleConnection(Connection):
     """The connection of a simulated process, with schedules."""
 
-    on_put: Callable[[], object] = staticmethod(int)
-    """Called when a row was written."""
+    on_put: Callable[[StoredSchedule], object]
+    """Called with a row that was written."""
 
     @property
     def _rows(self) -> ScheduleStore:
@@ -146,7 +147,7 @@ class ScheduleConnection(Connection):
         async def act() -> bool:
             is_written = await self._rows.put_schedule(row)
             if is_written:
-                self.on_put()
+                self.on_put(row)
             return is_written
 
         return await self.around("put_schedule", act)
@@ -170,8 +171,8 @@ class _Firings(Committed):
     def __init__(self, *, may_overlap: bool) -> None:
         super().__init__()
         self._may_overlap = may_overlap
-        self.created: dict[str, tuple[float, bytes]] = {}
-        """By run, in order: when it was created, by the clock of its process, and the chain that it began with."""
+        self.created: dict[str, bytes] = {}
+        """By run, in order: the chain that it began with."""
         self.problems: list[str] = []
 
     def written(self, batch: Sequence[Append], results: Sequence[StoreError | None]) -> None:
@@ -184,7 +185,7 @@ class _Firings(Committed):
         super().written(batch, results)
 
     def _create(self, append: Append) -> None:
-        _, chain = self.created.setdefault(append.run, (append.at, append.chain))
+        chain = self.created.setdefault(append.run, append.chain)
         if chain != append.chain:
             self.problems.append(f"{append.run} was created twice")
         others = (run for run in self.created if run != append.run)
@@ -224,6 +225,8 @@ class _Simulation:
         self.limits = LimitChecks(limited, but=())
         self.begun: float | None = None
         """When the schedule was stored."""
+        self.decided: dict[float, float] = {}
+        """By nominal time: the time, by the clock of a process, at which its start was decided."""
         self.ends = math.inf
         """When it was paused for good."""
         self.ups: list[tuple[float, float]] = []
@@ -288,7 +291,8 @@ class _Simulation:
         await asyncio.sleep(self.rule.every * _PERIODS)
         for runner in runners:
             for record in await runner.runs(status=["running", "waiting"], limit=1_000):
-                await runner.wait(record.id)
+                if record.id in runner:  # else the other one waits for it, and this one would ask the store for hours
+                    await runner.wait(record.id)
         await self._settled(runners[0])
         for runner in runners:
             await runner.close()
@@ -323,9 +327,11 @@ class _Simulation:
                 return
             await asyncio.sleep(self.rule.every)
 
-    def _stored(self) -> None:
+    def _stored(self, row: StoredSchedule) -> None:
         if self.begun is None:
             self.begun = asyncio.get_running_loop().time()
+        for at in rows.kept(row).state.starting:
+            self.decided.setdefault(at, row.look_at - RETRY)
 
     def _set_clock(self, by: float) -> None:
         self.clock.set(at=asyncio.get_running_loop().time(), by=by)
@@ -337,11 +343,13 @@ class _Simulation:
         rule = self.rule
         nominal = {run: _nominal(run) for run in self.firings.created}
         self.report.fired = sorted(nominal.values())
-        for run, (at, _) in self.firings.created.items():
+        for run in self.firings.created:
             if nominal[run] % rule.every:
                 yield f"{run} is not at a multiple of {rule.every:g} seconds"
-            if at < nominal[run] - 1e-3:
-                yield f"{run} was started {nominal[run] - at:.3f} seconds before its time"
+            if (decided := self.decided.get(nominal[run])) is None:
+                yield f"{run} was created, and nothing had decided that"
+            elif decided < nominal[run] - 1e-3:
+                yield f"{run} was started {nominal[run] - decided:.3f} seconds before its time"
             if self.firings.statuses[run] not in FINISHED:
                 yield f"{run} is {self.firings.statuses[run]} in the end"
         state = asyncio.run(_state(self.store))
