@@ -77,7 +77,14 @@ def test_a_clock_that_is_set_back_while_a_run_is_being_created_changes_nothing_t
 def test_a_run_that_takes_hours_is_waited_for_by_the_runner_that_has_it() -> None:
     lives = ((20.0, 4_200.0),)
     rule = Rule(
-        every=600.0, overlap="allow", catch_up=0, tolerance=1_200.0, lasts=(1_500.0, 1.0), runners=2, lives=lives, places=1
+        every=600.0,
+        overlap="allow",
+        catch_up=0,
+        tolerance=1_200.0,
+        lasts=(1_500.0, 1.0),
+        runners=2,
+        lives=lives,
+        places=1,
     )
 
     assert found([10576], rule) == "nothing"
