@@ -46,6 +46,7 @@ from weft.errors import CorruptLog, HistoryNotLoaded
 from weft.log.codec import Decoder, Encoder
 from weft.log.definition import definition_of
 from weft.log.hash_chain import References, references
+from weft.log.kept_causes import KeptCauses
 from weft.log.kept_orders import KeptOrders
 from weft.log.snapshot_fields import ADDRESS, NUMBER, TEXT, Field, items, listing, mapping, record, together, wrong
 from weft.log.snapshot_tables import A_SCOPE, MEMORY
@@ -74,7 +75,7 @@ class Written(NamedTuple):
 class SnapshotWriter:
     """Writes the snapshots of one run, one after the other."""
 
-    __slots__ = ("_definitions", "_latest", "_leaves", "_orders", "_scanned", "ordinals")
+    __slots__ = ("_causes", "_definitions", "_latest", "_leaves", "_orders", "_scanned", "ordinals")
 
     def __init__(self) -> None:
         self._definitions: list[Any] = []
@@ -83,6 +84,7 @@ class SnapshotWriter:
         self._latest: dict[str, int] = {}
         """By leaf of the workflow: the event with its latest fact."""
         self._orders = KeptOrders()
+        self._causes = KeptCauses()
         self._scanned = 0
         self.ordinals: dict[int, int] = {}
         """By event with the latest fact of a leaf: the ordinal of its input, where that is known."""
@@ -105,7 +107,7 @@ class SnapshotWriter:
             HistoryNotLoaded: something that belongs into it is not in memory.
         """
         self._scan(memory)
-        writer = Writer(memory, self._definitions, self._latest, self._orders.needed(memory))
+        writer = self._writer(memory)
         structure = writer.structure()
         encoder = Encoder()
         records, facts = encoder.segment(writer.records), encoder.segment(writer.facts)
@@ -132,9 +134,13 @@ class SnapshotWriter:
     def collected(self, memory: Memory) -> Writer:
         """Return what the future of *memory* refers to, without writing it."""
         self._scan(memory)
-        writer = Writer(memory, self._definitions, self._latest, self._orders.needed(memory))
+        writer = self._writer(memory)
         writer.structure()
         return writer
+
+    def _writer(self, memory: Memory) -> Writer:
+        orders, causes = self._orders.needed(memory), self._causes.needed(memory)
+        return Writer(memory, self._definitions, self._latest, orders, causes)
 
     def _scan(self, memory: Memory) -> None:
         """Look for definitions, and for facts of leaves, in the part of the log that is new."""
@@ -149,6 +155,7 @@ class SnapshotWriter:
         if self._scanned and any(isinstance(event, ev.REVISIONS) for event in added):
             # What a leaf has made last may be void now: then the whole log says what it is instead.
             self._definitions, self._leaves, self._latest, added = [], frozenset(), {}, lineage.log
+        self._causes.add(memory, added)
         for event in added:
             if isinstance(event, FACTS):
                 name = getattr(event, "component", "")
@@ -209,9 +216,14 @@ class Writer:
     """Collects what the fields of one snapshot refer to: facts, events, scopes and definitions."""
 
     def __init__(
-        self, memory: Memory, definitions: Sequence[Any], latest: Mapping[str, int], orders: Mapping[str, range]
+        self,
+        memory: Memory,
+        definitions: Sequence[Any],
+        latest: Mapping[str, int],
+        orders: Mapping[str, range],
+        causes: Mapping[int, tuple[Address, int]],
     ) -> None:
-        self._orders = orders
+        self._orders, self._causes = orders, causes
         self._memory, self._lineage, self._latest = memory, memory.lineage, latest
         self.records: list[Any] = [definitions[0]]
         self._record_at: dict[int, int] = {id(definitions[0]): 0}
@@ -238,6 +250,7 @@ class Writer:
         """Return the structure of the memory, and collect the events that it refers to."""
         memory = A_MEMORY.write(self, self._memory, None)
         self._lineage.know_origins(self._origins)
+        self._lineage.causes = self._causes or None
         for seq in self._latest.values():
             self._need(seq)
         return {
@@ -248,6 +261,7 @@ class Writer:
             "origins": _ORIGINS.write(None, self._origins, None),
             "absent": len(self._lineage.absent or ()),
             "void": _VOID.write(None, ranges(self._lineage.void), None),
+            **({"causes": _CAUSES.write(None, self._causes, None)} if self._causes else {}),
         }
 
     @property
@@ -526,6 +540,7 @@ class Reader:
         if any(isinstance(event, _DEFINITIONS) for event in self._records[1:]):  # other graphs are not known
             lineage.noted = None
         lineage.know_origins(_ORIGINS.read(None, structure["origins"], {}))
+        lineage.causes = _CAUSES.read(None, structure.get("causes", []), {}) or None
         self._log.latest = _LATEST.read(None, structure["latest"], {})
         count = NUMBER.read(None, structure["absent"], {})
         if count:
@@ -604,6 +619,7 @@ _LATEST: Final = mapping(TEXT, NUMBER)
 _VOID: Final = listing(together(NUMBER, NUMBER), tuple)
 _CELLS: Final = listing(together(ADDRESS, TEXT))
 _BYTES: Final = Field(lambda _, value, __: value, lambda _, data, __: bytes(data))
+_CAUSES: Final = mapping(ADDRESS, together(ADDRESS, NUMBER))
 _ORIGINS: Final = mapping(ADDRESS, together(_BYTES, NUMBER))
 
 _read_parts: Callable[[Any], Any] = msgspec.msgpack.Decoder(tuple[int, bytes, bytes, bytes, bytes, bytes, bytes]).decode

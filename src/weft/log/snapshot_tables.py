@@ -400,6 +400,7 @@ LINEAGE: Final[Table] = {
     "_origins": Derived("those of facts that wait are written with them"),
     "absent": Derived("those that are referred to are written as facts without an event"),
     "absent_since": Derived("only a revision asks for it, and that loads the history"),
+    "causes": Derived("those that results need are written beside the memory"),
     "cut": Derived("a run that is read from the store knows by its log what was removed"),
     "gathered": Derived("it is about facts that were made before, and is found by loading the history"),
     "log": Derived("the log is in the store"),

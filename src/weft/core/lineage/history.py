@@ -429,6 +429,10 @@ class ColdList(Sequence[T]):
             place -= 1
         return place
 
+    def holds(self, place: int) -> bool:
+        """Whether the item at *place* is in memory."""
+        return place >= self.cold or place in self._known
+
     def known(self) -> Iterator[tuple[int, T]]:
         """Yield the items that are in memory, with their places."""
         yield from sorted(self._known.items())

@@ -114,7 +114,7 @@ class Lineage:
     """The log of one run, and what cannot be read from it at once."""
 
     __slots__ = (
-        *("_hashes", "_index", "_origins"),
+        *("_hashes", "_index", "_origins", "causes"),
         *("absent", "absent_since", "cut", "gathered", "log", "noted", "ordinals", "read", "stateful", "void"),
     )
 
@@ -128,6 +128,11 @@ class Lineage:
         """Facts without an event, such as what joins did not get; the n-th has the address -n."""
         self.absent_since: list[int] | ColdList[int] | None = None
         """The event that each fact came from."""
+        self.causes: Mapping[int, tuple[Address, int]] | None = None
+        """
+        By address of a fact without an event, which may not be in memory: the fact that it came from, and how many
+        inputs there were when an event last named it.
+        """
         self.cut = 0
         """How many events, the first ones, are not stored any more, although they may be in memory."""
         self.void: frozenset[int] = NONE
@@ -407,12 +412,20 @@ class Lineage:
     def _cause(self, address: Address) -> Address:
         """Return a fact that the one at *address* came from, one with an event if there is one; inputs have none."""
         if isinstance(address, int) and address < 0:
-            return (self.absent or [])[-address - 1].origin
+            known = self.known_cause(address)
+            return (self.absent or [])[-address - 1].origin if known is None else known
         event = self._event(address)
         if isinstance(event, ev.RunnableRetried) and isinstance(address, tuple):
             return event.inputs[address[1]]
         inputs: tuple[Address, ...] = event.inputs
         return next((at for at in inputs if isinstance(at, tuple) or at > 0), inputs[0])
+
+    def known_cause(self, address: int) -> Address | None:
+        """Return what the fact without an event at *address* came from, if that is known without the history."""
+        absent, place = self.absent or [], -address - 1
+        if self.causes is not None and address in self.causes:
+            return self.causes[address][0]
+        return absent[place].origin if not isinstance(absent, ColdList) or absent.holds(place) else None
 
     def _event(self, address: Address) -> Any:
         """Return the event that a fact with an event is made of."""

@@ -58,7 +58,7 @@ class FrozenMemory(Memory):
         # These are looked up by position alone, and what is added later has later positions.
         lineage.gathered, lineage.read, lineage.absent = known.gathered, known.read, known.absent
         lineage.stateful, lineage.ordinals, lineage.void = known.stateful, known.ordinals, known.void
-        lineage.noted = known.noted
+        lineage.noted, lineage.causes = known.noted, known.causes
         self.workflow, self.plan, self.run_id = live.workflow, live.plan, live.run_id
         self.needs_context, self.has_deadlines, self.adding = live.needs_context, live.has_deadlines, ()
         self.received, self.rules, self.notified = live.received, live.rules, live.notified

@@ -57,6 +57,13 @@ def oldest_needed(memory: Memory) -> int | None:
     return min((_oldest_open(memory), *(_latest_input(memory, name) for name in keyed)))
 
 
+def oldest_read(memory: Memory) -> int:
+    """Return the number of the oldest input of which a result may be asked for, whatever is kept for that."""
+    keyed = (orders_of(memory, name) for name in memory.workflow.leaves if name in (memory.keyed or ()))
+    latest = (cast("int", orders[-1][0]) for orders in keyed if orders and is_kept(orders))
+    return min((_oldest_open(memory), *latest))
+
+
 def oldest_orders(memory: Memory) -> dict[str, int]:
     """
     Return, by leaf that several ways lead to, the number of the oldest input of which the orders are needed.
