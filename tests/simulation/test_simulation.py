@@ -69,6 +69,19 @@ def test_runs_survive_what_nobody_has_tried_before() -> None:
     assert failed == [], "repeat it with: make simulate ARGS='--seed N --cases 1'"
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(519148328, id="a cancel is taken in while on_complete is still to be called"),
+        pytest.param(5230, id="the second of two starts of one run comes when it has finished"),
+    ],
+)
+def test_what_the_simulation_once_took_for_a_problem_is_none(seed: int) -> None:
+    report = simulate(seed, draw)
+
+    assert report.problems == [], str(report)
+
+
 def test_the_same_seed_is_the_same_story() -> None:
     first, second = simulate(SEED, draw), simulate(SEED, draw)
 

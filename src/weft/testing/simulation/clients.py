@@ -106,7 +106,7 @@ class Clients:
         if self._scenario.resumes_all:
             await self._callers.made(lambda: runner.resume_all(**self._options()))
         if self._scenario.ends == "input" and self._scenario.starts_together:
-            await asyncio.gather(*(self._begin_together(runner) for _ in range(1 + self._scenario.is_wanted_twice)))
+            await asyncio.gather(*(self._begin_together(runner, number * _A_MOMENT) for number in self._callings))
         async with asyncio.TaskGroup() as clients:
             for run in self._scenario.runs:
                 clients.create_task(self._client(runner, store, run), name=f"the client of {run}")
@@ -146,6 +146,11 @@ class Clients:
 
         return {"on_complete": on_complete}
 
+    @property
+    def _callings(self) -> range:
+        """The calls that start a run: two of them are a moment apart."""
+        return range(1 + self._scenario.is_wanted_twice)
+
     def _may_have_finished(self, run: str) -> bool:
         """Return whether a run may refuse to be changed, since it finishes or has been told to."""
         return self._scenario.ends == "input" or run in self._closing
@@ -162,7 +167,7 @@ class Clients:
 
     async def _live(self, runner: AsyncRunner, store: FullStore, run: str, signalling: asyncio.Task[None]) -> None:
         """Start or resume a run, send its inputs, and wait for their results, once it was signalled everything."""
-        await asyncio.gather(*(self._begin(runner, run) for _ in range(1 + self._scenario.is_wanted_twice)))
+        await asyncio.gather(*(self._begin(runner, run, number * _A_MOMENT) for number in self._callings))
         await self._unpark(runner, run)
         try:
             for number, value in enumerate(self._trial.inputs):
@@ -266,7 +271,8 @@ class Clients:
 
     # --------------------------------------------------------------------------------------------
 
-    async def _begin(self, runner: AsyncRunner, run: str) -> None:
+    async def _begin(self, runner: AsyncRunner, run: str, after: float) -> None:
+        await asyncio.sleep(after)
         scenario = self._scenario
         if run in self._begun:
             if await self._is_poison(runner, run):
@@ -302,8 +308,9 @@ class Clients:
         """Return whether a run is parked, and not because of a saga that cannot be undone."""
         return await runner.status(run) == "parked" and not (await runner.get(run)).dead_letters
 
-    async def _begin_together(self, runner: AsyncRunner) -> None:
-        """Start all runs with their first input in one call; those of another life are found."""
+    async def _begin_together(self, runner: AsyncRunner, after: float) -> None:
+        """Start all runs with their first input in one call, after so many seconds; those of another life are found."""
+        await asyncio.sleep(after)
         runs = [run for run in self._scenario.runs if run not in self._attempts.cancelled]
         inputs, options = [self._trial.inputs[0]] * len(runs), self._first_options()
         await self._callers.made(lambda: runner.start_many(self._workflow, inputs, ids=runs, **options))
@@ -407,13 +414,15 @@ class Clients:
             self._accepted(run, "cancel", tag, is_remote=True)
         else:
             self._attempts.undoing.add(run)
-        await self._reaches_its_end(runner, store, run)
-        self._tell(f"{run} cancelled")
-        await self._cancelled(store, run)
+        if await self._reaches_its_end(runner, store, run):
+            self._tell(f"{run} cancelled")
+            await self._cancelled(store, run)
 
-    async def _reaches_its_end(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
+    async def _reaches_its_end(self, runner: AsyncRunner, store: FullStore, run: str) -> bool:
         """
         Wait until a run is cancelled that was told to be, and undone; what is stuck is tried again.
+
+        Return False if it has nothing left to do and is not stored as finished: until it is, it can be cancelled.
 
         Raises:
             RunClosed: it has finished before.
@@ -421,15 +430,18 @@ class Clients:
         for _ in range(_PATIENCE):
             stored = await _seen(store.find(run))
             if stored.status == "cancelled":
-                return
-            if (status := await runner.status(run)) in FINISHED - {"cancelled"}:  # which may not be stored
-                raise RunClosed(run, status=status)
+                return True
+            if stored.status in FINISHED:
+                raise RunClosed(run, status=stored.status)
+            if await runner.status(run) in FINISHED - {"cancelled"}:
+                return False
             if run not in runner:  # another client has stopped it
                 await runner.resume(run, workflow=self._workflow, **self._options())
             elif stored.status == "parked" and run in self._attempts.undoing:
                 await runner.retry(run)
             await asyncio.sleep(1.0)
         self.problems.append(f"{run}: it was told to be cancelled, and is not")
+        return False
 
     async def _cancelled(self, store: FullStore, run: str) -> None:
         """Record that a run is cancelled with its children, and check that all of them are."""
@@ -485,6 +497,12 @@ class Clients:
     async def _wait(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
         """Wait until a run is idle, and check that it is."""
         seen = await self._read_and_idle(runner, store, run)
+        if run in self._unwanted and seen.status == "cancelled":  # it had done everything, and was not stored yet
+            await self._gone(runner, store, run)
+            await self._cancelled(store, run)
+            return
+        if seen.status in FINISHED:
+            self._unwanted.discard(run)
         if self._trial.then is not None:
             self._attempts.reopen(run)
             self.outcomes.reopened(run)
