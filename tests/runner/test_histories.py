@@ -25,6 +25,7 @@ from weft.errors import (
     RunNotFound,
     RunOwned,
 )
+from weft.log.kept_causes import KeptCauses
 from weft.log.outcome import decode_outcome
 from weft.policy import DEFAULT
 from weft.stores import MemoryStore, SQLiteStore, SQLiteView
@@ -500,8 +501,22 @@ def test_what_was_removed_before_the_only_input_is_not_missed(made: Callable[[],
     assert outcomes[0] == outcomes[1]
 
 
-def test_a_result_that_is_unknown_after_a_truncation_takes_no_other_with_it() -> None:
+def test_a_result_of_what_a_join_has_missed_is_known_after_a_truncation() -> None:
     """The input that a join which has got nothing belongs to stands in what was removed."""
+    store = MemoryStore()
+    with Runner(store, executor="inline", snapshot_every=2) as runner:
+        for truncates in (True, False):
+            end_after_an_input_that_was_removed(runner, join_that_misses_all(), str(truncates), truncates=truncates)
+        truncated, whole = (decode_outcome(runner.find(id).outcome) for id in ("True", "False"))
+
+    assert truncated == whole
+    assert whole is not None
+    assert whole.results == {"none": "none", "str": "20"}
+
+
+def test_a_result_that_is_unknown_after_a_truncation_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The snapshot does not have which input a join which has got nothing belongs to."""
+    monkeypatch.setattr(KeptCauses, "needed", lambda *_: {})
     store = MemoryStore()
     with Runner(store, executor="inline", snapshot_every=2) as runner:
         end_after_an_input_that_was_removed(runner, join_that_misses_all(), "r", truncates=True)
@@ -513,7 +528,8 @@ def test_a_result_that_is_unknown_after_a_truncation_takes_no_other_with_it() ->
     assert "was truncated" in outcome.nothing[1]
 
 
-def test_a_failure_is_known_where_a_result_is_not() -> None:
+def test_a_failure_is_known_where_a_result_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KeptCauses, "needed", lambda *_: {})
     store, broken = MemoryStore(), step(lambda x: [][x], name="broken")
     flow = join_that_misses_all().add(broken)
     with Runner(store, executor="inline", snapshot_every=2) as runner:

@@ -36,7 +36,7 @@ class KeptCauses:
 
     def __init__(self) -> None:
         self._causes: dict[int, tuple[Address, int]] = {}
-        """As :attr:`Lineage.causes`, in the order of the events that last named them."""
+        """The causes, as :attr:`Lineage.causes` has them, in the order of the events that last named them."""
         self._received: int | None = None
         """How many inputs there were at the last event that was looked at."""
 

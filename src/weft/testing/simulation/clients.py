@@ -309,7 +309,7 @@ class Clients:
         return await runner.status(run) == "parked" and not (await runner.get(run)).dead_letters
 
     async def _begin_together(self, runner: AsyncRunner, after: float) -> None:
-        """Start all runs with their first input in one call, after so many seconds; those of another life are found."""
+        """Start all runs with their first input in one call, *after* seconds; those of another life are found."""
         await asyncio.sleep(after)
         runs = [run for run in self._scenario.runs if run not in self._attempts.cancelled]
         inputs, options = [self._trial.inputs[0]] * len(runs), self._first_options()
