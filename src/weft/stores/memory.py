@@ -148,7 +148,9 @@ class _Stored:
             return False
         if not append.count:
             return append.create or self.head > append.expected
-        return Segment(append.expected + 1, append.count, append.body) in self.segments
+        if Segment(append.expected + 1, append.count, append.body) in self.segments:
+            return True
+        return self._record.first == append.head + 1 and self.link == append.chain  # removed since
 
     def add(self, append: Append) -> None:
         """Write *append*."""

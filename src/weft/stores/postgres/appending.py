@@ -47,7 +47,7 @@ class Standing(NamedTuple):
     created_at: float
     owner: int | None
     holds_segment: bool
-    """Whether the events of the append are at their position."""
+    """Whether the events of the append are at their position, or were there and have been removed since."""
 
 
 class Retry(Exception):
@@ -316,6 +316,7 @@ class Appender:
             [each.expected + 1 for each in batch],
             [each.count for each in batch],
             [each.body if each.again else b"" for each in batch],
+            [each.chain for each in batch],
         )
         found = {row[0]: Standing(*tuple(row)[1:]) for row in rows}
         return [found.get(place) for place in range(1, len(batch) + 1)]

@@ -50,6 +50,7 @@ _WHOLE_LARGE = query("whole_large")
 _DEFINITION = query("definition")
 _STANDING = query("standing")
 _HAS_SEGMENT = query("has_segment")
+_BEGINS_BEHIND = query("begins_behind")
 _WAKE = query("wake")
 _TAKE = query("take")
 _SNAPSHOT = query("snapshot")
@@ -388,7 +389,9 @@ class Appender:
         place = (key << 32) + append.expected + 1
         if db.execute(_HAS_SEGMENT, (place, append.count, append.body)).fetchone()[0]:
             return True
-        return packs.holds(db, f"run {append.run!r}", key, append.expected + 1, append.count, append.body)
+        if packs.holds(db, f"run {append.run!r}", key, append.expected + 1, append.count, append.body):
+            return True
+        return bool(db.execute(_BEGINS_BEHIND, (key, append.head + 1, append.chain)).fetchone()[0])  # removed since
 
 
 class _NotAsExpected(Exception):

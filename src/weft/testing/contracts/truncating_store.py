@@ -72,6 +72,22 @@ class TruncatingStoreContract:
         assert await store.load_snapshot("r") == StoredSnapshot(4, b"four")
 
     @opened
+    async def test_an_append_in_doubt_whose_events_were_removed_meanwhile_was_written(
+        self, store: TruncatingLogStore
+    ) -> None:
+        await write(store, first("r", b"abc", count=3))
+        in_doubt = more("r", 3, b"d", snapshot=b"four", chain=b"link 4")
+        await write(store, in_doubt)
+        await store.truncate_before("r", 5, link=b"link 4", expected=4, epoch=1)
+
+        other = more("r", 3, b"e", chain=b"link of another")
+        assert await store.append([again(in_doubt)]) == [None]
+        (refused,) = await store.append([again(other)])
+
+        assert isinstance(refused, ConcurrentAppend)
+        assert (await store.find("r")).head == 4
+
+    @opened
     async def test_a_log_is_truncated_further_and_never_less(self, store: TruncatingLogStore) -> None:
         await self._four_segments(store)
 
