@@ -63,6 +63,26 @@ def waits(path: str) -> None:
     say("escaped")
 
 
+def struck(x: int) -> int:
+    """Get a SIGTERM in the thread of the step, which does not wake the main thread."""
+    say("at work")
+    sys.stdin.readline()
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    sys.stdin.readline()
+    return x + 1
+
+
+def beside(path: str) -> None:
+    """Wait for a run whose step gets the signal."""
+    with telling(Runner(SQLiteStore(path))) as runner:
+        try:
+            runner.start(Workflow("struck", step(struck)), 1, id="job").wait()
+        except SystemExit as error:
+            say(f"told {error.code}")
+            raise
+    say("escaped")
+
+
 def two(path: str) -> None:
     """Have two runners, of which the outer one is at work."""
     with telling(Runner(SQLiteStore(path))) as outer, Runner() as inner:

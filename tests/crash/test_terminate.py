@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,9 +38,14 @@ class Program:
         self._process.communicate()
 
     def hear(self) -> str:
-        """Return the next line that it prints."""
+        """Return the next line that it prints; the empty one if it has ended, or prints none for a minute."""
         assert self._process.stdout is not None
-        return self._process.stdout.readline().rstrip("\n")
+        patience = threading.Timer(60, self._process.kill)
+        patience.start()
+        try:
+            return self._process.stdout.readline().rstrip("\n")
+        finally:
+            patience.cancel()
 
     def tell(self, pid: int | None = None) -> None:
         """Send it, or a child of it, a SIGTERM."""
@@ -83,6 +89,17 @@ def test_a_program_that_waits_for_a_run_closes_its_runner_and_exits_with_143(nam
     run, record = stored(tmp_path / "runs.db")
     assert (run.values("slow"), run.values("after")) == ([2], [])
     assert record.owner is None
+
+
+def test_a_signal_that_comes_to_another_thread_ends_the_wait_of_the_main_one(tmp_path: Path) -> None:
+    with Program("beside", tmp_path / "runs.db") as program:
+        assert program.hear() == "at work"
+        program.go_on()
+        assert program.hear() == "told 143"
+        assert program.hear() == "in close"
+        program.go_on()
+
+        assert program.end()[::2] == ("", 143)
 
 
 @pytest.mark.parametrize("signals", [1, 2])

@@ -36,6 +36,7 @@ from weft.runner.option_checks import Time
 from weft.runner.schedules.blocking import BlockingScheduleCommands
 from weft.runner.schedules.decision import Overlap
 from weft.runner.schedules.rows import ScheduleStatus
+from weft.runner.termination import result_of
 from weft.stores.postgres import PostgresStore
 from weft.typing import In, Out, PoliciesMode
 
@@ -131,7 +132,7 @@ class Client(BlockingScheduleCommands, BlockingJobCommands):
     def _call_in(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
-            return future.result()
+            return result_of(future)
         except CancelledError as error:
             if self._is_closed:
                 raise RunnerClosed(again=True) from None

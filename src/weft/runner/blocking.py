@@ -215,7 +215,7 @@ class Runner(BlockingScheduleCommands):
         """Run *work* in the event loop of the runner, and wait for it."""
         future = self._handed(work)
         try:
-            return future.result()
+            return termination.result_of(future)
         except CancelledError as error:
             if self._loop is None or self._is_over.is_set():  # the runner was closed meanwhile
                 raise RunnerClosed(again=True) from None

@@ -10,6 +10,9 @@ Shells report 143 for a process that SIGTERM has ended.
   The grace time limits how long that takes, and SIGKILL ends the process at any time.
 - The last runner that is closed restores the previous handler.  If it is closed in another thread, where that is not
   possible, the next SIGTERM ends the process as it would have without a runner.
+- A thread that waits for a lock is woken by a signal only if the kernel hands the signal to this very thread while it
+  waits.  So the main thread looks once a second (:func:`result_of`): then it takes a SIGTERM or Ctrl-C that came just
+  before the wait, or to another thread.
 - A forked process has no handler: the runner belongs to its parent.
 """
 
@@ -19,11 +22,16 @@ import os
 import signal
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Final, NoReturn
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import Final, NoReturn, TypeVar
 from weakref import WeakSet
 
+T = TypeVar("T")
+
 EXIT_CODE: Final = 128 + signal.SIGTERM
+_PERIOD: Final = 1.0
+"""Seconds after which the main thread looks whether a signal came that has not woken it."""
 
 _runners: WeakSet[object] = WeakSet()
 """The open runners that were opened in the main thread."""
@@ -51,6 +59,15 @@ def watch(runner: object) -> None:
     elif handler is not _terminate:
         return
     _runners.add(runner)
+
+
+def result_of(future: Future[T]) -> T:
+    """Return the result of *future*; in the main thread, take signals while waiting for it."""
+    if threading.current_thread() is threading.main_thread():
+        while not future.done():
+            with suppress(TimeoutError):
+                future.exception(_PERIOD)
+    return future.result()
 
 
 @contextmanager
