@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 from weft import Runner, Workflow, step
 from weft.calling import attempt
 from weft.errors import InvalidOption
-from weft.executors.blocking_watch import BlockingWatch
+from weft.executors.blocking_watch import BlockingWatch, frame_of
 
 
 class Noticed(logging.Handler):
@@ -118,3 +119,17 @@ def test_work_that_is_not_a_step_is_not_blamed(noticed: Noticed) -> None:
     look((here, 0.0, False), (here, 5.0, False), (None, 10.0, False), (None, 15.0, False))
 
     assert noticed.text == ""
+
+
+def test_no_garbage_is_collected_while_the_frames_of_threads_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    collecting: list[bool] = []
+    frames = sys._current_frames
+
+    def read() -> dict[int, FrameType]:
+        collecting.append(gc.isenabled())
+        return frames()
+
+    monkeypatch.setattr(sys, "_current_frames", read)
+
+    assert frame_of(threading.get_ident()) is not None
+    assert (collecting, gc.isenabled()) == ([False], True)

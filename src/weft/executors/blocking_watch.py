@@ -12,6 +12,7 @@ at most one step before the loop answers, so a step that is seen twice until the
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 import threading
@@ -34,6 +35,28 @@ REMEMBERED: Final = 1_000
 
 _CALLS: Final = {aattempt.__code__, attempt.__code__}
 """The code whose local variable ``runnable`` is what runs."""
+
+
+_reading = threading.Lock()
+"""Held while garbage is not collected: two threads would take each other's setting for that of the application."""
+
+
+def frame_of(thread: int) -> FrameType | None:
+    """
+    Return the present frame of *thread*.
+
+    No garbage is collected meanwhile.  The interpreter holds the lock of its list of threads then, and a collection can
+    execute Python: another thread that gets its turn and starts a thread would wait for that lock for ever, as in
+    CPython 3.11.7.
+    """
+    with _reading:
+        is_collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return sys._current_frames().get(thread)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented
+        finally:
+            if is_collecting:
+                gc.enable()
 
 
 class BlockingWatch:
@@ -74,8 +97,7 @@ class BlockingWatch:
     def _watch(self) -> None:
         while self._awake.wait() and not self._closed.is_set():
             try:
-                frames = sys._current_frames()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented
-                self.look(frames.get(self._loop_thread), monotonic())
+                self.look(frame_of(self._loop_thread), monotonic())
             except RuntimeError:  # the loop is closed
                 return
             self._closed.wait(self._threshold / LOOKS)
